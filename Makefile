@@ -1,0 +1,85 @@
+# mcpd: one program, one list of objects, no configure step; Debian 12 is the target.
+# `make setup` installs what is missing, `make demo` shows the product, `make check` tests it.
+CC      ?= gcc
+BUILD   ?= build
+PREFIX  ?= /usr/local
+PYTHON  := /usr/bin/python3
+PKGS    := libczmq libzmq libcurl msgpack sqlite3 jansson libprotobuf-c zlib libzstd libcrypto
+WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+CFLAGS  ?= -O2 -g
+CFLAGS  += -std=c11 -D_GNU_SOURCE $(WARN) -fno-common -fstack-protector-strong -pthread \
+           -I. -I$(BUILD)/gen $(shell pkg-config --cflags $(PKGS)) $(SANITIZE)
+LDLIBS  := $(shell pkg-config --libs $(PKGS)) -lcivetweb -lm -pthread
+DIRS    := common proto gateway broker courier store
+SRC     := $(foreach d,$(DIRS),$(wildcard $(d)/*.c))
+OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/gen/otlp.pb-c.o
+LIB     := $(BUILD)/libmcpd.a
+UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*_test.c))
+LINKS   := gateway broker courier
+
+.PHONY: all setup run demo check unit system asan lint docs bench fault install sizes clean format
+.SECONDARY:
+all: $(BUILD)/mcpd $(BUILD)/mcpd-faults
+
+$(BUILD)/mcpd: $(BUILD)/mcpd.o $(LIB)
+	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	@for r in $(LINKS); do ln -sf mcpd $(BUILD)/mcpd-$$r; done
+
+# The same program with scripted faults in common/fsio (tests only).
+$(BUILD)/mcpd-faults: $(BUILD)/mcpd.o $(BUILD)/faults/fsio.o $(LIB)
+	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/faults/fsio.o: common/fsio.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -DFSIO_FAULTS -MMD -MP -c -o $@ $<
+
+$(LIB): $(OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+$(BUILD)/%.o: %.c | $(BUILD)/gen/otlp.pb-c.h
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/gen/otlp.pb-c.c $(BUILD)/gen/otlp.pb-c.h &: proto/otlp.proto
+	@mkdir -p $(BUILD)/gen
+	protoc-c --proto_path=proto --c_out=$(BUILD)/gen otlp.proto
+$(BUILD)/gen/otlp.pb-c.o: $(BUILD)/gen/otlp.pb-c.c
+	$(CC) $(filter-out -W%,$(CFLAGS)) -c -o $@ $<
+
+# Unit tests link the fault-scripting fsio, so that they can fail any write.
+$(BUILD)/unit/%: tests/unit/%.c $(BUILD)/faults/fsio.o $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -DFSIO_FAULTS -MMD -MP -o $@ $< $(BUILD)/faults/fsio.o $(LIB) -lcmocka $(LDLIBS)
+
+setup:
+	tests/setup.sh
+unit: $(UNIT)
+	@status=0; for t in $(UNIT); do echo "== $$t"; $$t || status=1; done; exit $$status
+system: all
+	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q -x tests/system $(PYTEST_ARGS)
+check: setup
+	$(MAKE) all lint unit system
+asan:
+	$(MAKE) BUILD=build/asan CFLAGS="-O1 -g" \
+	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" \
+	  all unit system
+lint: $(BUILD)/gen/otlp.pb-c.h
+	tests/lint.sh
+docs: all
+	$(BUILD)/mcpd docs docs
+demo: setup all
+	$(PYTHON) tests/demo.py
+run: all
+	$(PYTHON) tests/demo.py --stay
+bench: all
+	tests/bench/run.sh
+fault: all
+	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q tests/fault $(PYTEST_ARGS)
+format:
+	clang-format -i mcpd.c $(SRC) $(wildcard $(DIRS:%=%/*.h)) $(wildcard tests/*/*.c tests/*/*.h)
+install: all
+	install -D -m 755 $(BUILD)/mcpd $(DESTDIR)$(PREFIX)/bin/mcpd
+	for r in $(LINKS); do ln -sf mcpd $(DESTDIR)$(PREFIX)/bin/mcpd-$$r; done
+sizes: # the outliers among our files and functions; a mirror, not a gate
+	@wc -l mcpd.c $(SRC) | sort -n | tail -15
+clean:
+	rm -rf build
+-include $(OBJ:.o=.d) $(BUILD)/mcpd.d $(wildcard $(BUILD)/unit/*.d $(BUILD)/faults/*.d)

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Installs the Debian 12 packages that building, running and testing need and that are missing.
+set -eu
+packages="gcc clang make pkg-config protobuf-c-compiler libprotobuf-c-dev libcivetweb-dev libzmq3-dev
+ libczmq-dev libmsgpack-dev libcurl4-openssl-dev libsqlite3-dev libjansson-dev zlib1g-dev libzstd-dev
+ libssl-dev libcmocka-dev clang-format clang-tidy cppcheck curl wrk
+ python3 python3-pytest python3-zmq python3-requests python3-msgpack"
+missing=""
+for p in $packages; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
+done
+[ -n "$missing" ] || exit 0
+echo "setup: installing from Debian's packages:$missing"
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "setup: needs root; run: apt-get install$missing" >&2; exit 1; }
+    exec sudo DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -q && apt-get install -y -q --no-install-recommends $missing"
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q
+# shellcheck disable=SC2086
+apt-get install -y -q --no-install-recommends $missing
