@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures of all system tests: `site` starts real processes in a folder of the test's own; all of
+them are ended afterwards, and their logs are shown when the test failed."""
+import pytest
+
+from lib.process import Site
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    site = item.funcargs.get("site") if hasattr(item, "funcargs") else None
+    if report.when == "call" and report.failed and site is not None:
+        report.sections.append(("processes", site.logs()[-20000:]))
+
+
+@pytest.fixture
+def site(tmp_path):
+    with Site(tmp_path) as the_site:
+        yield the_site

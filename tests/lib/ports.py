@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""Free ports on loopback, from below the range the kernel takes for outgoing connections, so that a
+process that was killed finds its port free when it is started again."""
+import random
+import socket
+import threading
+
+_given = set()
+_lock = threading.Lock()
+
+
+def free_port():
+    """A port that nobody listens on and that this process has not given out before."""
+    with _lock:
+        for _ in range(1000):
+            port = random.randrange(10000, 32000)
+            if port in _given:
+                continue
+            with socket.socket() as probe:
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            _given.add(port)
+            return port
+    raise RuntimeError("no free port found")
