@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The event array is malloc'd and doubles; everything the events point to lies in the arena. The
+ * arena's maximum is far above what a body within the door's limits decodes to: it is the last net,
+ * not the limit that senders meet.
+ */
+#include "proto/batch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA_MAX ((size_t)1024 * 1024 * 1024)
+#define ID_MAX    64
+
+const struct batch_result_row *batch_result_row(enum batch_result result)
+{
+    static const struct batch_result_row rows[] = {
+#define BATCH_RESULT(id, status, code) {status, code},
+#include "proto/batch.def"
+#undef BATCH_RESULT
+    };
+    assert(result < BATCH_RESULT_COUNT);
+    return &rows[result];
+}
+
+const char *reject_code_name(enum reject_code code)
+{
+    static const char *const names[] = {
+#define REJECT_CODE(id, name) name,
+#include "proto/reject.def"
+#undef REJECT_CODE
+    };
+    assert(code < REJECT_CODE_COUNT);
+    return names[code];
+}
+
+const char *span_kind_name(enum span_kind kind)
+{
+    static const char *const names[] = {"unspecified", "internal", "server",
+                                        "client",      "producer", "consumer"};
+    assert(kind < SPAN_KIND_COUNT);
+    return names[kind];
+}
+
+const char *span_status_name(enum span_status status)
+{
+    static const char *const names[] = {"unset", "ok", "error"};
+    assert(status < SPAN_STATUS_COUNT);
+    return names[status];
+}
+
+void batch_init(struct batch *self)
+{
+    *self = (struct batch){0};
+    arena_init(&self->arena, ARENA_MAX);
+}
+
+void batch_fini(struct batch *self)
+{
+    free(self->events);
+    arena_fini(&self->arena);
+    *self = (struct batch){0};
+}
+
+struct event *batch_add(struct batch *self, enum event_type type)
+{
+    if (self->sent >= BATCH_OTLP_EVENTS_MAX)
+        return NULL;
+    if (self->event_count == self->event_capacity) {
+        size_t capacity = self->event_capacity ? self->event_capacity * 2 : 64;
+        struct event *events = realloc(self->events, capacity * sizeof(*events));
+        if (!events)
+            abort();
+        self->events = events;
+        self->event_capacity = capacity;
+    }
+    struct event *event = &self->events[self->event_count++];
+    *event = (struct event){.type = type, .index = (uint32_t)self->sent++};
+    struct span *span = &event->span;
+    span->in_tok = span->out_tok = span->cache_tok = span->reason_tok = BATCH_TOKENS_NONE;
+    return event;
+}
+
+static void keep_reason(struct batch *self, uint32_t index, enum reject_code code, struct slice id,
+                        const char *message)
+{
+    if (self->reject_count == BATCH_REJECTS_KEPT)
+        return;
+    if (!self->rejects)
+        self->rejects = arena_alloc(&self->arena, BATCH_REJECTS_KEPT * sizeof(*self->rejects));
+    if (id.len > ID_MAX)
+        id.len = ID_MAX;
+    size_t len = strlen(message);
+    char *id_copy = arena_copy(&self->arena, id.data, id.len);
+    char *message_copy = arena_copy(&self->arena, message, len);
+    if (!self->rejects || !id_copy || !message_copy)
+        return;
+    self->rejects[self->reject_count++] = (struct reject){
+        .index = index, .code = code, .id = {id_copy, id.len}, .message = {message_copy, len}};
+}
+
+void batch_reject(struct batch *self, enum reject_code code, struct slice id, const char *message)
+{
+    keep_reason(self, (uint32_t)self->sent, code, id, message);
+    self->sent++;
+    self->rejected++;
+}
+
+void batch_reject_last(struct batch *self, enum reject_code code, struct slice id,
+                       const char *message)
+{
+    assert(self->event_count > 0);
+    struct event *last = &self->events[--self->event_count];
+    keep_reason(self, last->index, code, id, message);
+    self->rejected++;
+}

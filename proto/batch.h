@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+/*
+ * batch: what a request body says, once it is decoded: the same for OTLP (protobuf and JSON) and
+ * for native batches. A batch knows nothing of projects, keys or the store. It is filled by one
+ * decoder call on one thread and read-only afterwards; any one thread may own it.
+ *
+ *     struct batch batch;
+ *     batch_init(&batch);
+ *     enum batch_result result = otlp_pb_traces(&batch, body, &policy, &err);
+ *     ...
+ *     batch_fini(&batch);
+ *
+ * Events stand in the order in which the body has them. Each carries its index in the body, counted
+ * from 0 over all events sent, so that a gap in the indices is a rejected event. Two events of one
+ * body may have the same identity: which one counts is the store's decision.
+ *
+ * Every text is valid UTF-8 without U+0000 (cleaned while decoding), every JSON text is valid and
+ * needs no further cleaning. Slices point into the batch's own memory, never into the body, and are
+ * not NUL-terminated. An empty slice means "not given" unless said otherwise.
+ */
+#ifndef MCPD_BATCH_H
+#define MCPD_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/arena.h"
+#include "common/buf.h"
+#include "common/err.h"
+
+/* What a decoder says of the body as a whole; one row of batch.def each. Anything but OK leaves a
+ * batch that holds nothing of use. */
+enum batch_result {
+#define BATCH_RESULT(id, status, code) BATCH_##id,
+#include "proto/batch.def"
+#undef BATCH_RESULT
+    BATCH_RESULT_COUNT
+};
+
+struct batch_result_row {
+    int http_status;
+    const char *code; /* for the error body, as "too_many_events" */
+};
+const struct batch_result_row *batch_result_row(enum batch_result result);
+
+/* Why one event was rejected; the words of the answer. */
+enum reject_code {
+#define REJECT_CODE(id, name) REJECT_##id,
+#include "proto/reject.def"
+#undef REJECT_CODE
+    REJECT_CODE_COUNT
+};
+const char *reject_code_name(enum reject_code code);
+
+/* What the decoder checks times against. */
+struct batch_policy {
+    uint64_t now_ns;    /* wall clock; events more than 24 h ahead of it are out of range */
+    uint64_t oldest_ns; /* events that start before it are out of range; 0: no such limit */
+};
+
+#define BATCH_NATIVE_EVENTS_MAX 10000
+/* Of one OTLP body, which is taken in slices by the store. */
+#define BATCH_OTLP_EVENTS_MAX 200000
+/* Rejects that are kept with their reasons; further ones are only counted. */
+#define BATCH_REJECTS_KEPT 100
+#define BATCH_TOKENS_NONE  ((int64_t)-1)
+
+enum event_type {
+    EVENT_SPAN,
+    /* Later: EVENT_LOG, EVENT_METRIC, EVENT_SCORE, EVENT_RUN, each with its struct in the union. */
+};
+
+/* The numbers are OTLP's. */
+enum span_kind {
+    SPAN_KIND_UNSPECIFIED,
+    SPAN_KIND_INTERNAL,
+    SPAN_KIND_SERVER,
+    SPAN_KIND_CLIENT,
+    SPAN_KIND_PRODUCER,
+    SPAN_KIND_CONSUMER,
+    SPAN_KIND_COUNT
+};
+/* "internal"; "unspecified" for 0. */
+const char *span_kind_name(enum span_kind kind);
+
+enum span_status { SPAN_STATUS_UNSET, SPAN_STATUS_OK, SPAN_STATUS_ERROR, SPAN_STATUS_COUNT };
+/* "unset", "ok", "error" */
+const char *span_status_name(enum span_status status);
+
+/*
+ * attrs is one JSON object; keys without content are left out:
+ *   {"attributes":{...},"resource":{...},
+ *    "scope":{"name":"","version":"","attributes":{...}},
+ *    "status_message":"","trace_state":"","flags":1,
+ *    "events":[{"ts_ns":1,"name":"","attributes":{...}}],
+ *    "links":[{"trace_id":"<hex>","span_id":"<hex>","trace_state":"","flags":1,"attributes":{...}}],
+ *    "dropped":{"attributes":1,"events":1,"links":1}}
+ * Values keep their type: text, int64 exactly, double (always with '.' or 'e'; NaN and infinities
+ * as the texts "NaN", "Infinity", "-Infinity"), bool, array, object; bytes as {"bytes":"<base64>"};
+ * a value without content as null. Of equal keys the last one stands.
+ *
+ * content is null-like (empty) or one JSON object with the attributes that hold what people and
+ * models said (genai.def: CONTENT). They are taken out of attrs, so that dropping this one column
+ * drops them all: {"gen_ai.input.messages":...,"events":[{"index":0,"gen_ai.input.messages":...}]}
+ * where index is the position in attrs' events.
+ */
+struct span {
+    uint8_t trace_id[16]; /* never all zero */
+    uint8_t span_id[8];   /* never all zero */
+    uint8_t parent_id[8];
+    bool has_parent;
+    enum span_kind kind;
+    enum span_status status;
+    uint64_t start_ns; /* since 1970; never 0, fits int64 */
+    uint64_t end_ns;   /* 0: still open; else not before start_ns, fits int64 */
+    struct slice name;
+    struct slice error_type; /* "_OTHER" where the status is an error and nothing says which */
+
+    /* Columns that genai.def maps attributes to. */
+    struct slice op;
+    struct slice provider;
+    struct slice model;
+    struct slice tool;
+    struct slice agent;
+    struct slice session;
+    struct slice user_id;
+    struct slice mcp_method;
+    struct slice mcp_session;
+    struct slice service;
+    struct slice env;
+    int64_t in_tok; /* tokens: BATCH_TOKENS_NONE where not given, else 0 or more */
+    int64_t out_tok;
+    int64_t cache_tok;  /* part of in_tok */
+    int64_t reason_tok; /* part of out_tok */
+
+    struct slice attrs;   /* JSON object, never empty: "{}" at least */
+    struct slice content; /* JSON object or empty */
+};
+
+struct event {
+    enum event_type type;
+    uint32_t index; /* among the events sent */
+    union {
+        struct span span;
+    };
+};
+
+struct reject {
+    uint32_t index;
+    enum reject_code code;
+    struct slice id;      /* as sent, cut to 64 bytes; empty where it had none */
+    struct slice message; /* for the sender's developer */
+};
+
+struct batch {
+    struct arena arena; /* owns everything the slices point to */
+    struct event *events;
+    size_t event_count;
+    struct reject *rejects;       /* the first BATCH_REJECTS_KEPT */
+    size_t reject_count;          /* kept ones */
+    size_t rejected;              /* all of them */
+    size_t sent;                  /* event_count + rejected, always */
+    struct slice idempotency_key; /* a native body's own, checked; else empty */
+
+    size_t event_capacity; /* batch.c's own */
+};
+
+void batch_init(struct batch *self);
+void batch_fini(struct batch *self); /* safe on a zeroed struct and twice */
+
+/* For decoders. The next event, zeroed (tokens set to none) and counted as sent; it becomes part of
+ * the batch at once. Null when BATCH_OTLP_EVENTS_MAX were sent already. */
+struct event *batch_add(struct batch *self, enum event_type type) MUST_USE;
+/* For decoders. Counts the next event as rejected; keeps the reason while there is room. */
+void batch_reject(struct batch *self, enum reject_code code, struct slice id, const char *message);
+/* For decoders. Turns the event that batch_add gave last into a rejected one. */
+void batch_reject_last(struct batch *self, enum reject_code code, struct slice id,
+                       const char *message);
+
+#endif
