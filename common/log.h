@@ -11,6 +11,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <syslog.h> /* czmq.h includes it; ours must come after its macros of the same name */
+
+#undef LOG_DEBUG
+#undef LOG_INFO
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
