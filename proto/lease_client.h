@@ -26,7 +26,7 @@ struct lease {
     struct request request; /* slices into memory the lease owns */
     struct slice meta;      /* as stored */
     struct slice body;
-    uint32_t rounds;       /* failed rounds so far */
+    uint32_t rounds; /* failed rounds so far */
     bool is_suspect;
     uint64_t first_fail_s; /* unix seconds, 0 = never failed */
     void *opaque;          /* lease_client's own */
@@ -42,7 +42,8 @@ void lease_client_destroy(lease_client_t **self_p);
  * before every poll. */
 int lease_client_fd(lease_client_t *self);
 
-/* The next lease, or null when there is none now. Also handles every other message of the broker. */
+/* The next lease, or null when there is none now. Also handles every other message of the broker.
+ */
 lease_t *lease_client_recv(lease_client_t *self, uint64_t now_ms) MUST_USE;
 
 /* Heartbeats, renewals, re-connecting. Returns the milliseconds until it wants to be called again.
