@@ -64,7 +64,7 @@ asan:
 lint: $(BUILD)/gen/otlp.pb-c.h
 	tests/lint.sh
 docs: all
-	$(BUILD)/mcpd docs docs
+	for page in options metrics; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
 demo: setup all
 	$(PYTHON) tests/demo.py
 run: all

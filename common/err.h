@@ -6,7 +6,7 @@
 #ifndef MCPD_ERR_H
 #define MCPD_ERR_H
 
-#define MUST_USE       __attribute__((warn_unused_result))
+#define MUST_USE          __attribute__((warn_unused_result))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 
 struct err {

@@ -23,11 +23,11 @@ typedef struct httpd httpd_t;
 /* A request whose body has been read. All pointers live until the handler returned. */
 struct http_request {
     const char *method;
-    const char *target; /* as received, query included */
-    const char *path;   /* target without the query; never decoded */
-    const char *query;  /* behind '?', or "" */
-    struct slice key;   /* the sender's key: Bearer token or x-mcpd-key; empty when none came */
-    struct buf body;    /* the handler may buf_steal it */
+    const char *target;   /* as received, query included */
+    const char *path;     /* target without the query; never decoded */
+    const char *query;    /* behind '?', or "" */
+    struct slice key;     /* the sender's key: Bearer token or x-mcpd-key; empty when none came */
+    struct buf body;      /* the handler may buf_steal it */
     uint64_t deadline_ms; /* clock_mono_ms by which the request must be answered */
     const struct httpd_headers *headers;
 };
@@ -49,8 +49,8 @@ struct http_reply {
 
 typedef void http_handler(void *arg, struct http_request *req, struct http_reply *reply);
 
-/* Fills the reply's body for a refusal that the door makes itself (401, 405, 413, 503, ...), so that
- * each role answers errors in its own forms. status, retry_after_s and extra_headers are set
+/* Fills the reply's body for a refusal that the door makes itself (401, 405, 413, 503, ...), so
+ * that each role answers errors in its own forms. status, retry_after_s and extra_headers are set
  * already; content_type is the request's, or null. For requests that did not parse, path is "". */
 typedef void http_error_body(void *arg, const char *path, const char *content_type,
                              const char *code, const char *text, struct http_reply *reply);
@@ -69,7 +69,7 @@ typedef int httpd_readiness(void *arg, struct buf *text);
 struct httpd_config {
     const struct options *options; /* the door's options of options.def */
     const struct text_list *listen;
-    bool is_admin; /* only probes and metrics: few threads, no keep-alive, no key */
+    bool is_admin;  /* only probes and metrics: few threads, no keep-alive, no key */
     unsigned roles; /* role_bits whose metrics /metrics shows */
     const struct http_route *routes; /* ended by a null handler; tried in order; a path that is
                                         known under another method only gets 405 with Allow */

@@ -11,15 +11,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <syslog.h> /* czmq.h includes it; ours must come after its macros of the same name */
 
-#undef LOG_DEBUG
-#undef LOG_INFO
-
-enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+enum log_level { LEVEL_DEBUG, LEVEL_INFO, LEVEL_WARN, LEVEL_ERROR };
 
 struct log_field {
-    const char *key; /* null ends the list */
+    const char *key;  /* null ends the list */
     const char *text; /* null: the number is meant */
     int64_t number;
 };
@@ -39,7 +35,8 @@ void log_write(enum log_level level, const char *event, const char *rid,
                const struct log_field *fields);
 
 #define LOG_FIELDS(...) ((const struct log_field[]){__VA_ARGS__, {0}})
-/* log_at(LOG_WARN, "spool.full", NULL, LOG_NUM("used", n), LOG_TEXT("path", p)); at least one field
+/* log_at(LEVEL_WARN, "spool.full", NULL, LOG_NUM("used", n), LOG_TEXT("path", p)); at least one
+ * field
  */
 #define log_at(level, event, rid, ...) log_write(level, event, rid, LOG_FIELDS(__VA_ARGS__))
 

@@ -18,6 +18,9 @@ enum metric {
     METRIC_COUNT
 };
 
+/* Once, at process start: mcpd_uptime_seconds counts from here. */
+void metrics_start(void);
+
 /* Metrics without labels. */
 void metrics_add(enum metric id, uint64_t n);
 void metrics_set(enum metric id, int64_t value);

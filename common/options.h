@@ -47,13 +47,17 @@ struct options {
 #undef OPTION
 };
 
-/* Reads defaults, environ and argv (argv[0] and the role's name already taken out: every argument
- * is an option) for a role, checks each value and the rules across fields (options_check).
- * Returns 0; or -1 with one line that names the option and what is allowed.
+/* Reads defaults, variables (as environ) and argv (argv[0] and the role's name already taken out:
+ * every argument is an option) for a role, checks each value and the rules across fields
+ * (options_check). Returns 0; or -1 with one line that names the option and what is allowed.
  * Secrets in argv are overwritten as soon as they are copied. */
-int options_parse(struct options *self, enum role_bits role, int argc, char **argv, char **environ,
-                  struct err *err) MUST_USE;
+int options_parse(struct options *self, enum role_bits role, int argc, char **argv,
+                  char **variables, struct err *err) MUST_USE;
 void options_fini(struct options *self);
+
+/* The index of the first of the arguments that is neither an option nor an option's value (the
+ * role's name), or -1. */
+int options_find_word(int argc, char **argv);
 
 /* The rules across fields, for the role; called by options_parse. */
 int options_check(const struct options *self, enum role_bits role, struct err *err) MUST_USE;

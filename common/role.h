@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * role: the one program skeleton. A program is a list of roles that are started in order and
- * stopped in reverse; it owns signals, descriptors limits and the log. A relay is the list broker,
+ * stopped in reverse; it owns signals, descriptor limits and the log. A relay is the list broker,
  * courier, gateway.
  */
 #ifndef MCPD_ROLE_H
 #define MCPD_ROLE_H
 
 #include "common/err.h"
+#include "common/httpd.h"
 #include "common/options.h"
 
 /* What a role gets at start; valid until its stop returned. */
@@ -28,6 +29,9 @@ struct role {
     void *(*start)(const struct role_env *env, struct err *err);
     /* Stops it, draining first where that has a meaning, and frees it. Blocks. */
     void (*stop)(void **self_p);
+    /* What /readyz of --admin-listen says, with the running role as arg; null where a role has
+     * nothing to say. Of several roles the last one started speaks. */
+    httpd_readiness *readiness;
 };
 
 struct program {

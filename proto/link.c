@@ -95,7 +95,7 @@ static void lose(struct link *self, uint64_t now_ms)
 static void complain(struct link *self, const char *event, const char *text, uint64_t now_ms)
 {
     if (log_allowed(&self->complaint, 10000, now_ms))
-        log_at(LOG_WARN, event, NULL, LOG_TEXT("endpoint", self->config.endpoint),
+        log_at(LEVEL_WARN, event, NULL, LOG_TEXT("endpoint", self->config.endpoint),
                LOG_TEXT("reason", text));
 }
 
@@ -111,7 +111,7 @@ static void on_error(struct link *self, const struct wire_ERROR *error, uint64_t
 static void on_welcome(struct link *self, const struct wire_WELCOME *welcome)
 {
     if (self->state != LINK_OPEN)
-        log_at(LOG_INFO, "broker.up", NULL, LOG_TEXT("endpoint", self->config.endpoint),
+        log_at(LEVEL_INFO, "broker.up", NULL, LOG_TEXT("endpoint", self->config.endpoint),
                LOG_NUM("hb_ms", welcome->hb_ms));
     self->state = LINK_OPEN;
     self->epoch = welcome->epoch;

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+/* The rules across fields: what each value alone cannot tell. */
+#include "common/options.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* HOST:PORT with a numeric IPv4 host. The door's library takes more (port suffixes that turn on
+ * TLS, which it cannot do safely), hence the strictness. */
+static int check_address(const char *flag, const char *address, struct err *err)
+{
+    const char *colon = strrchr(address, ':');
+    size_t host_len = colon ? (size_t)(colon - address) : 0;
+    if (!colon || host_len == 0 || strspn(address, "0123456789.") != host_len)
+        return err_set(err, "%s: '%s' is not HOST:PORT with a numeric IPv4 address", flag, address);
+    char *end;
+    unsigned long port = isdigit((unsigned char)colon[1]) ? strtoul(colon + 1, &end, 10) : 65536;
+    if (port <= 65535 && (*end == 's' || *end == 'r'))
+        return err_set(err, "%s: '%s' asks for TLS, which ends in front of mcpd: put a proxy there",
+                       flag, address);
+    if (port > 65535 || *end)
+        return err_set(err, "%s: '%s' has no port from 0 to 65535 behind the colon", flag, address);
+    return 0;
+}
+
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0;
+}
+
+static int check_listen(const struct options *self, struct err *err)
+{
+    if (self->listen.count == 0)
+        return err_set(err, "--listen: at least one HOST:PORT is needed");
+    for (size_t i = 0; i < self->listen.count; i++) {
+        const char *address = self->listen.items[i];
+        if (check_address("--listen", address, err) == -1)
+            return -1;
+        if (!is_loopback(address) && self->ingest_key.count == 0 && !self->allow_anonymous)
+            return err_set(
+                err,
+                "--listen: %s is beyond loopback and there is no --ingest-key: give one, "
+                "or --allow-anonymous to let every sender in",
+                address);
+    }
+    return 0;
+}
+
+static int check_broker(const struct options *self, struct err *err)
+{
+    if (self->broker.count == 1)
+        return 0;
+    return err_set(err, "--broker: exactly one endpoint is needed, %zu given", self->broker.count);
+}
+
+int options_check(const struct options *self, enum role_bits role, struct err *err)
+{
+    for (size_t i = 0; i < self->admin_listen.count; i++)
+        if (check_address("--admin-listen", self->admin_listen.items[i], err) == -1)
+            return -1;
+    if (role == R_ALL) /* `mcpd config` shows settings; it runs none of the roles */
+        return 0;
+    if ((role & (R_RELAY | R_GATEWAY | R_DAEMON)) && check_listen(self, err) == -1)
+        return -1;
+    if ((role & (R_RELAY | R_COURIER)) && self->upstream.count == 0)
+        return err_set(err, "--upstream: at least one is needed, as http://mcpd.internal:4317");
+    if ((role & (R_GATEWAY | R_COURIER)) && check_broker(self, err) == -1)
+        return -1;
+    if ((role & (R_RELAY | R_BROKER | R_DAEMON)) && !*self->data)
+        return err_set(err, "--data: an empty path is refused");
+    return 0;
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+/* main and the tables of programs and tools: the only file that knows several roles. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if __has_include("broker/broker_main.h")
+#include "broker/broker_main.h"
+#define HAS_BROKER
+#endif
+#include "common/metrics.h"
+#include "common/options.h"
+#include "common/role.h"
+#if __has_include("courier/courier_main.h")
+#include "courier/courier_main.h"
+#define HAS_COURIER
+#endif
+#if __has_include("gateway/gateway_main.h")
+#include "gateway/gateway_main.h"
+#define HAS_GATEWAY
+#endif
+#if __has_include("store/store_main.h")
+#include "store/store_main.h"
+#define HAS_STORE
+#endif
+
+#define MCPD_VERSION "0.1.0"
+#define EXIT_USAGE   2
+
+static const struct program programs[] = {
+#if defined HAS_STORE
+    {"daemon", R_DAEMON, (const struct role *const[]){&daemon_role, NULL},
+     "the regional daemon: stores each request once and reads it back (also without a role's "
+     "name)"},
+#endif
+#if defined HAS_BROKER && defined HAS_COURIER && defined HAS_GATEWAY
+    {"relay", R_RELAY,
+     (const struct role *const[]){&broker_role, &courier_role, &gateway_role, NULL},
+     "gateway, broker and courier in one process"},
+#endif
+#if defined HAS_GATEWAY
+    {"gateway", R_GATEWAY, (const struct role *const[]){&gateway_role, NULL},
+     "HTTP in: answers a sender when its request is on a broker's disk"},
+#endif
+#if defined HAS_BROKER
+    {"broker", R_BROKER, (const struct role *const[]){&broker_role, NULL},
+     "the queue on disk between gateways and couriers"},
+#endif
+#if defined HAS_COURIER
+    {"courier", R_COURIER, (const struct role *const[]){&courier_role, NULL},
+     "HTTP out: delivers from a broker to the upstreams, with failover"},
+#endif
+    {"none", 0, (const struct role *const[]){NULL}, ""},
+};
+#define PROGRAM_COUNT (sizeof programs / sizeof programs[0])
+
+static int print_usage(void)
+{
+    printf("usage: mcpd [ROLE] [OPTION...]\n\nRoles:\n");
+    for (size_t i = 0; i < PROGRAM_COUNT; i++)
+        printf("  %-10s %s\n", programs[i].name, programs[i].help);
+    printf("\nTools:\n  config     print the settings as they come out of flags and environment\n"
+           "  version    print the version\n"
+           "\n`mcpd ROLE --help` lists a role's options.\n");
+    return EXIT_SUCCESS;
+}
+
+static int print_help(const struct program *program)
+{
+    printf("usage: mcpd %s [OPTION...]\n%s\n\nOptions, each also as variable MCPD_OPTION:\n",
+           program->name, program->help);
+    options_help(program->bit, stdout);
+    return EXIT_SUCCESS;
+}
+
+static int fail(const struct err *err)
+{
+    fprintf(stderr, "mcpd: %s\n", err->text);
+    return EXIT_USAGE;
+}
+
+static int print_config(int argc, char **argv)
+{
+    struct options options;
+    struct err err;
+    int rc = options_parse(&options, R_ALL, argc, argv, environ, &err);
+    if (rc == 0)
+        options_print(&options, stdout);
+    options_fini(&options);
+    return rc == 0 ? EXIT_SUCCESS : fail(&err);
+}
+
+/* The generated pages of docs/, one by its name. */
+static int print_docs(const char *page)
+{
+    if (page && strcmp(page, "options") == 0)
+        options_markdown(stdout);
+    else if (page && strcmp(page, "metrics") == 0)
+        metrics_markdown(stdout);
+    else
+        return EXIT_USAGE;
+    return EXIT_SUCCESS;
+}
+
+static int run(const struct program *program, int argc, char **argv)
+{
+    struct options options;
+    struct err err;
+    int rc = options_parse(&options, program->bit, argc, argv, environ, &err);
+    int status = rc == 0 ? role_run(program, &options) : fail(&err);
+    options_fini(&options);
+    return status;
+}
+
+static const struct program *find_program(const char *name)
+{
+    for (size_t i = 0; i < PROGRAM_COUNT; i++)
+        if (strcmp(programs[i].name, name) == 0)
+            return &programs[i];
+    return NULL;
+}
+
+/* mcpd-gateway and the like: the role is the name the program was called by. */
+static const char *role_of_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    return strncmp(base, "mcpd-", 5) == 0 && find_program(base + 5) ? base + 5 : NULL;
+}
+
+static bool asks_for(int argc, char **argv, const char *flag)
+{
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], flag) == 0)
+            return true;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 0 ? role_of_name(argv[0]) : NULL;
+    argc = argc > 0 ? argc - 1 : 0;
+    argv++;
+    int word_at = word ? -1 : options_find_word(argc, argv);
+    if (word_at >= 0) {
+        word = argv[word_at];
+        memmove(&argv[word_at], &argv[word_at + 1], (size_t)(argc - word_at) * sizeof *argv);
+        argc--;
+    }
+    if (asks_for(argc, argv, "--help"))
+        return word && find_program(word) ? print_help(find_program(word)) : print_usage();
+    if (asks_for(argc, argv, "--version") || (word && strcmp(word, "version") == 0))
+        return printf("mcpd %s\n", MCPD_VERSION) > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (word && strcmp(word, "help") == 0)
+        return print_usage();
+    if (word && strcmp(word, "config") == 0)
+        return print_config(argc, argv);
+    if (word && strcmp(word, "docs") == 0)
+        return print_docs(argc > 0 ? argv[0] : NULL);
+    const struct program *program = find_program(word ? word : "daemon");
+    if (!program) {
+        fprintf(stderr, "mcpd: '%s' is neither a role nor a tool; see mcpd --help\n", word);
+        return EXIT_USAGE;
+    }
+    return run(program, argc, argv);
+}
