@@ -8,7 +8,7 @@ PKGS    := libczmq libzmq libcurl msgpack sqlite3 jansson libprotobuf-c zlib lib
 WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS  ?= -O2 -g
 CFLAGS  += -std=c11 -D_GNU_SOURCE $(WARN) -fno-common -fstack-protector-strong -pthread \
-           -I. -I$(BUILD)/gen $(shell pkg-config --cflags $(PKGS)) $(SANITIZE)
+           -I. -I$(BUILD)/gen $(SANITIZE)
 LDLIBS  := $(shell pkg-config --libs $(PKGS)) -lcivetweb -lm -pthread
 DIRS    := common proto gateway broker courier store
 SRC     := $(foreach d,$(DIRS),$(wildcard $(d)/*.c))
@@ -17,37 +17,42 @@ LIB     := $(BUILD)/libmcpd.a
 UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*_test.c))
 LINKS   := gateway broker courier
 
+# `make V=1` shows the commands.
+Q       := $(if $(V),,@)
 .PHONY: all setup run demo check unit system asan lint docs bench fault install sizes clean format
 .SECONDARY:
 all: $(BUILD)/mcpd $(BUILD)/mcpd-faults
 
 $(BUILD)/mcpd: $(BUILD)/mcpd.o $(LIB)
-	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 	@for r in $(LINKS); do ln -sf mcpd $(BUILD)/mcpd-$$r; done
 
 # The same program with scripted faults in common/fsio (tests only).
 $(BUILD)/mcpd-faults: $(BUILD)/mcpd.o $(BUILD)/faults/fsio.o $(LIB)
-	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/faults/fsio.o: common/fsio.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -DFSIO_FAULTS -MMD -MP -c -o $@ $<
+	@echo "  CC $@"
+	$(Q)$(CC) $(CFLAGS) -DFSIO_FAULTS -MMD -MP -c -o $@ $<
 
 $(LIB): $(OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 $(BUILD)/%.o: %.c | $(BUILD)/gen/otlp.pb-c.h
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	@echo "  CC $@"
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(BUILD)/gen/otlp.pb-c.c $(BUILD)/gen/otlp.pb-c.h &: proto/otlp.proto
 	@mkdir -p $(BUILD)/gen
-	protoc-c --proto_path=proto --c_out=$(BUILD)/gen otlp.proto
+	$(Q)protoc-c --proto_path=proto --c_out=$(BUILD)/gen otlp.proto
 $(BUILD)/gen/otlp.pb-c.o: $(BUILD)/gen/otlp.pb-c.c
-	$(CC) $(filter-out -W%,$(CFLAGS)) -c -o $@ $<
+	$(Q)$(CC) $(filter-out -W%,$(CFLAGS)) -c -o $@ $<
 
 # Unit tests link the fault-scripting fsio, so that they can fail any write.
 $(BUILD)/unit/%: tests/unit/%.c $(BUILD)/faults/fsio.o $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -DFSIO_FAULTS -MMD -MP -o $@ $< $(BUILD)/faults/fsio.o $(LIB) -lcmocka $(LDLIBS)
+	@echo "  CC $@"
+	$(Q)$(CC) $(CFLAGS) -DFSIO_FAULTS -MMD -MP -o $@ $< $(BUILD)/faults/fsio.o $(LIB) -lcmocka $(LDLIBS)
 
 setup:
 	tests/setup.sh

@@ -284,9 +284,8 @@ static int set_from_file(struct options *self, const struct option_row *row, con
     for (size_t at = 0; rc == 0 && at < content.len;) {
         const char *end = memchr(content.data + at, '\n', content.len - at);
         size_t len = end ? (size_t)(end - (content.data + at)) : content.len - at;
-        struct slice line = slice_trim((struct slice){content.data + at, len});
-        if (line.len > 0 && line.data[line.len - 1] == '\r')
-            line.len--;
+        size_t line_len = len > 0 && content.data[at + len - 1] == '\r' ? len - 1 : len;
+        struct slice line = slice_trim((struct slice){content.data + at, line_len});
         at += len + 1;
         if (line.len == 0)
             continue;
