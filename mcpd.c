@@ -9,6 +9,7 @@
 #include "broker/broker_main.h"
 #define HAS_BROKER
 #endif
+#include "common/healthcheck.h"
 #include "common/metrics.h"
 #include "common/options.h"
 #include "common/role.h"
@@ -61,6 +62,7 @@ static int print_usage(void)
     for (size_t i = 0; i < PROGRAM_COUNT; i++)
         printf("  %-10s %s\n", programs[i].name, programs[i].help);
     printf("\nTools:\n  config     print the settings as they come out of flags and environment\n"
+           "  healthcheck  ask the process that these settings run whether it lives\n"
            "  version    print the version\n"
            "\n`mcpd ROLE --help` lists a role's options.\n");
     return EXIT_SUCCESS;
@@ -89,6 +91,19 @@ static int print_config(int argc, char **argv)
         options_print(&options, stdout);
     options_fini(&options);
     return rc == 0 ? EXIT_SUCCESS : fail(&err);
+}
+
+static int check_health(int argc, char **argv)
+{
+    struct options options;
+    struct err err;
+    int rc = options_parse(&options, R_ALL, argc, argv, environ, &err);
+    if (rc == 0)
+        rc = healthcheck_run(&options, &err);
+    options_fini(&options);
+    if (rc == -1)
+        fprintf(stderr, "mcpd: %s\n", err.text);
+    return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* The generated pages of docs/, one by its name. */
@@ -156,6 +171,8 @@ int main(int argc, char **argv)
         return print_usage();
     if (word && strcmp(word, "config") == 0)
         return print_config(argc, argv);
+    if (word && strcmp(word, "healthcheck") == 0)
+        return check_health(argc, argv);
     if (word && strcmp(word, "docs") == 0)
         return print_docs(argc > 0 ? argv[0] : NULL);
     const struct program *program = find_program(word ? word : "daemon");
