@@ -17,7 +17,8 @@ acks_t *acks_new(spool_t *spool) MUST_USE;
 void acks_destroy(acks_t **self_p);
 
 /* Buffers an entry; entries of a segment that is gone are dropped. ACK_DONE, ACK_MOVED, ACK_EXPIRY
- * and ACK_SUSPECT; ACK_DEAD after dead_add returned 0. */
+ * and ACK_SUSPECT; ACK_DEAD after
+ * dead_commit returned 0. */
 void acks_add(acks_t *self, const struct record_id *id, enum ack_kind kind, uint8_t rounds,
               uint32_t value, uint64_t now_ms);
 

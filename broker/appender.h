@@ -47,6 +47,10 @@ enum append_result appender_append(appender_t *self, const struct append_item *i
                                    struct record_ref *refs, uint64_t now_ms,
                                    struct err *err) MUST_USE;
 
+/* Bytes of meta and body that go well into one batch, 4 MiB or less; a single larger item is fine.
+ */
+uint64_t appender_batch_bytes(const appender_t *self);
+
 /* Between batches: the mark 100 ms after the last one, sealing of a segment that is idle and
  * settled, another try after a failure. Returns milliseconds until it wants to be called again,
  * UINT64_MAX when nothing is due. An idle appender writes nothing. */

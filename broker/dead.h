@@ -15,12 +15,16 @@ typedef struct dead dead_t;
 dead_t *dead_new(spool_t *spool, struct err *err) MUST_USE;
 void dead_destroy(dead_t **self_p);
 
-/* Copies the record to dead/ and syncs file and directory. 0: it is durable there; then the caller
- * acks it ACK_DEAD and only then answers delivery. -1: not there, the record stays in the queue (no
- * space, a failed write; try again later). After a crash in between the letter may be there twice,
- * with the same origin id. READ_CORRUPT of the record is told by *result. */
+/* Copies the record behind the others in dead/; it is not durable before dead_commit, so that many
+ * can share one sync. 0, or -1: not copied, the record stays in the queue (no space, a failed
+ * write; try again later). *result tells a record that cannot be read (READ_CORRUPT: acks_lose it).
+ */
 int dead_add(dead_t *self, const struct record_ref *ref, const struct record_note *note,
              enum read_result *result, struct err *err) MUST_USE;
+/* Syncs file and directory. 0: all that dead_add took since the last commit is durable; then the
+ * caller acks each ACK_DEAD and only then answers delivery. -1: none of it counts, add them again
+ * later. After a crash in between a letter may be there twice, with the same origin id. */
+int dead_commit(dead_t *self, struct err *err) MUST_USE;
 
 struct dead_id {
     uint64_t file;

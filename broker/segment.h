@@ -35,9 +35,10 @@ struct segment_header {
     uint64_t limit_bytes; /* planned size; a geometry is read from here, never from settings */
     /* Where the segment before ended when this one was begun; segno 0: there was none. */
     uint64_t previous_segno;
-    uint64_t previous_end;
-    uint64_t previous_batch;
-    bool is_dead; /* a file of dead letters */
+    uint64_t previous_end;     /* proven end of its records */
+    uint32_t previous_batch;   /* its last durable batch */
+    uint32_t previous_records; /* ordinals it had given out */
+    bool is_dead;              /* a file of dead letters */
 };
 
 enum segment_validity {
@@ -67,9 +68,11 @@ enum record_flags {
 struct record_header {
     uint8_t type;
     uint8_t flags;
-    uint16_t extra_len; /* origin and note, in front of meta */
-    uint32_t ordinal;   /* of DATA and DEAD, from 0; MARK and SEAL carry the next one's */
-    uint64_t batch;     /* from 1 in each segment; all records of one sync */
+    uint16_t extra_len;   /* origin and note, in front of meta */
+    uint32_t ordinal;     /* of DATA and DEAD, from 0; MARK and SEAL carry the next one's */
+    uint32_t batch;       /* from 1 in each segment; all records of one sync */
+    uint32_t batch_first; /* ordinal of the batch's first record: tells which batch a damaged
+                             record before this one belonged to */
     uint32_t meta_len;
     uint32_t body_len;
     uint64_t enqueued_ns;

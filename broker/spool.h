@@ -115,9 +115,11 @@ struct segment_info {
 bool spool_next(spool_t *self, uint64_t segno, struct segment_info *out);
 bool spool_info(spool_t *self, uint64_t segno, struct segment_info *out);
 
+/* Start with the segno and zeros; only spool_scan changes the rest. */
 struct spool_cursor {
     uint64_t segno;
-    uint64_t offset; /* 0: the first record */
+    uint64_t offset;
+    uint32_t ordinal;
 };
 
 /* Unsettled records from the cursor on, at most max, headers only, up to the proven end of the

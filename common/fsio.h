@@ -44,7 +44,7 @@ int fsio_sync_data(int fd) MUST_USE; /* fdatasync */
 int fsio_allocate(int fd, uint64_t offset, uint64_t len) MUST_USE;
 int fsio_truncate(int fd, uint64_t len) MUST_USE;
 int fsio_unlink(int dir_fd, const char *name) MUST_USE;
-int fsio_rename(int dir_fd, const char *from, const char *to) MUST_USE;
+int fsio_rename(int from_dir, const char *from, int to_dir, const char *to) MUST_USE;
 /* flock, exclusive, not blocking: -1 with EWOULDBLOCK when another process holds it. */
 int fsio_lock(int fd) MUST_USE;
 /* Bytes on disk (allocated blocks) and length of a file; either pointer may be null. */
