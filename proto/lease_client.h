@@ -35,11 +35,11 @@ typedef struct lease lease_t;
 
 /* Connects in the background. Null with the reason for an endpoint that cannot be used at all. */
 lease_client_t *lease_client_new(const char *endpoint, const char *name, struct err *err) MUST_USE;
-/* Sends BYE; leases not ended go back to the broker at once. */
+/* Sends BYE; leases not ended are freed and go back to the broker at once. */
 void lease_client_destroy(lease_client_t **self_p);
 
 /* A descriptor to poll for reading. Edge-triggered: call lease_client_recv until it returns null
- * before every poll. */
+ * before every poll. Ask anew before every poll: re-connecting changes it. */
 int lease_client_fd(lease_client_t *self);
 
 /* The next lease, or null when there is none now. Also handles every other message of the broker.
