@@ -166,7 +166,7 @@ static lease_t *take_lease(lease_client_t *self, const struct wire_LEASE *messag
     item->previous->next = item->next->previous = item;
     if (request_decode(&item->lease.request, item->lease.meta, &err) == 0)
         return &item->lease;
-    log_at(LOG_ERROR, "lease.unreadable", NULL, LOG_TEXT("reason", err.text));
+    log_at(LEVEL_ERROR, "lease.unreadable", NULL, LOG_TEXT("reason", err.text));
     say_dead(self, item, "unreadable", 0, "", slice_of(err.text));
     item_free(item);
     return NULL;
