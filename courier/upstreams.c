@@ -184,7 +184,7 @@ static void cooled(upstreams_t *self, struct upstream *upstream, const struct at
     if (!log_allowed(&upstream->cooled_limit, LOG_REPEAT_MS, now_ms))
         return;
     log_at(
-        LOG_WARN, "upstream.cooled", NULL, LOG_TEXT("upstream", upstream->spec.name),
+        LEVEL_WARN, "upstream.cooled", NULL, LOG_TEXT("upstream", upstream->spec.name),
         LOG_TEXT("reason", end->detail), LOG_TEXT("class", outcome_class_name(end->outcome.class)),
         LOG_NUM("for_ms", upstream->cooloff.until_ms - now_ms),
         LOG_NUM("retry_after_s", end->retry_after_s), LOG_NUM("strikes", upstream->cooloff.strikes),
@@ -195,7 +195,7 @@ static void recovered(struct upstream *upstream, uint64_t now_ms)
 {
     upstream->limit = 1;
     upstream->cooled_limit = (struct log_limit){0};
-    log_at(LOG_INFO, "upstream.recovered", NULL, LOG_TEXT("upstream", upstream->spec.name),
+    log_at(LEVEL_INFO, "upstream.recovered", NULL, LOG_TEXT("upstream", upstream->spec.name),
            LOG_NUM("cooled_ms", now_ms - upstream->cooloff.began_at_ms));
 }
 
@@ -212,7 +212,7 @@ static void delivered(upstreams_t *self, struct upstream *upstream, const struct
     if (upstream != self->list)
         metrics_add(METRIC_relay_failovers, 1);
     if (upstream->refusals >= BRAKE_REFUSALS)
-        log_at(LOG_INFO, "upstream.accepts", NULL, LOG_TEXT("upstream", upstream->spec.name));
+        log_at(LEVEL_INFO, "upstream.accepts", NULL, LOG_TEXT("upstream", upstream->spec.name));
     upstream->refusals = 0;
     if (!attempt->is_trial && attempt->episode == upstream->cooloff.episode)
         upstream->limit =
@@ -227,7 +227,7 @@ static enum outcome_class braked(struct upstream *upstream, const struct attempt
     if (upstream->refusals >= BRAKE_REFUSALS)
         return OUTCOME_CONFIG;
     if (++upstream->refusals == BRAKE_REFUSALS)
-        log_at(LOG_ERROR, "upstream.refuses_all", NULL, LOG_TEXT("upstream", upstream->spec.name),
+        log_at(LEVEL_ERROR, "upstream.refuses_all", NULL, LOG_TEXT("upstream", upstream->spec.name),
                LOG_TEXT("status", end->detail), LOG_NUM("in_a_row", BRAKE_REFUSALS));
     return OUTCOME_FINAL;
 }
@@ -324,7 +324,7 @@ static void tick_reachable(struct upstream *upstream, uint64_t now_ms)
         return;
     upstream->is_up = is_up;
     metric_series_set(upstream->up, is_up);
-    log_at(LOG_INFO, is_up ? "upstream.reachable" : "upstream.unreachable", NULL,
+    log_at(LEVEL_INFO, is_up ? "upstream.reachable" : "upstream.unreachable", NULL,
            LOG_TEXT("upstream", upstream->spec.name));
 }
 
