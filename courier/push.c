@@ -197,16 +197,17 @@ static void link_lines(push_t *self, size_t count)
     must(curl_easy_setopt(self->easy, CURLOPT_HTTPHEADER, self->headers));
 }
 
-static int set_headers(push_t *self, const char *our_key, const struct request *request,
+static int set_headers(push_t *self, struct slice ours, const struct request *request,
                        struct err *err)
 {
+    bool is_ours = ours.len > 0;
     struct slice none = {NULL, 0};
     const struct header rows[] = {
         {"Content-Type", request->content_type},
         {"Content-Encoding", request->content_encoding},
         {"Idempotency-Key", request->idempotency_key},
-        {"Authorization", our_key ? none : request->authorization},
-        {"x-mcpd-key", our_key ? none : request->mcpd_key},
+        {"Authorization", is_ours ? ours : request->authorization},
+        {"x-mcpd-key", is_ours ? none : request->mcpd_key},
         {"User-Agent", request->user_agent},
         {"traceparent", request->traceparent},
         {"tracestate", request->tracestate},
@@ -221,12 +222,6 @@ static int set_headers(push_t *self, const char *our_key, const struct request *
     for (size_t i = 0; i < row_count; i++) {
         if (rows[i].value.len > 0)
             add_line(self, &count, rows[i].name, rows[i].value);
-    }
-    if (our_key) {
-        add_line(self, &count, "Authorization: Bearer", none);
-        self->text.len -= 2; /* the colon and the NUL */
-        if (buf_printf(&self->text, " %s", our_key) == -1 || buf_add(&self->text, "", 1) == -1)
-            abort();
     }
     link_lines(self, count);
     return 0;
@@ -261,9 +256,9 @@ int push_prepare_request(push_t *self, const struct push_target *target,
     forget_answer(self);
     set_spec(self, target->spec);
     set_target(self, target->spec->prefix, request->target);
-    if (set_headers(self, target->our_key, request, err) == -1)
+    if (set_headers(self, target->our_authorization, request, err) == -1)
         return -1;
-    self->has_our_key = target->our_key != NULL;
+    self->has_our_key = target->our_authorization.len > 0;
     must(curl_easy_setopt(self->easy, CURLOPT_TIMEOUT_MS, (long)target->spec->timeout_ms));
     must(curl_easy_setopt(self->easy, CURLOPT_POSTFIELDS, body.len ? body.data : ""));
     must(curl_easy_setopt(self->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len));

@@ -36,7 +36,7 @@ void *push_owner(CURL *handle);
 
 struct push_target {
     const struct upstream_spec *spec; /* must live until the result was read */
-    const char *our_key;              /* shown as Bearer token; null: the sender's is passed on */
+    struct slice our_authorization;   /* header value; empty: the sender's keys are passed on */
     uint64_t connection_age_s;        /* an older connection is not used again */
     bool is_fresh;                    /* uses no old connection at all */
 };

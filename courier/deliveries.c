@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A lease is an entry; an entry waits, in order, or is under way in a slot. An entry whose attempt
+ * failed goes back to the head of the line with that upstream in its `tried` set, so that it is
+ * offered to the next one at once; when none is left its round is over and the broker gets it back.
+ *
+ * An entry also waits here while the upstream it would go to is full or has its trial under way:
+ * leases are renewed, and there are never more than a few.
+ */
+#include "courier/deliveries.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "courier/backoff.h"
+#include "courier/push.h"
+#include "proto/idem.h"
+
+#define MS_PER_S      ((uint64_t)1000)
+#define WAIT_MS       1000 /* of class WAIT without a Retry-After, and of class LOCAL */
+#define LOG_REPEAT_MS 60000
+
+struct entry {
+    TAILQ_ENTRY(entry) link;
+    lease_t *lease;
+    uint64_t tried; /* bit i: failed at upstream i in this round */
+};
+TAILQ_HEAD(entries, entry);
+
+struct slot {
+    SLIST_ENTRY(slot) link; /* among the free ones */
+    push_t *push;
+    struct entry *entry; /* null: free */
+    struct attempt attempt;
+};
+
+struct deliveries {
+    struct deliveries_config config;
+    struct entries waiting;
+    SLIST_HEAD(, slot) free_slots;
+    unsigned waiting_count;
+    unsigned under_way;
+    unsigned asked; /* leases the broker may still send */
+    bool is_stopped;
+    struct log_limit local_limit;
+    struct slot slots[];
+};
+
+deliveries_t *deliveries_new(const struct deliveries_config *config)
+{
+    deliveries_t *self = calloc(1, sizeof *self + config->workers * sizeof self->slots[0]);
+    if (!self)
+        abort();
+    self->config = *config;
+    TAILQ_INIT(&self->waiting);
+    SLIST_INIT(&self->free_slots);
+    for (unsigned i = 0; i < config->workers; i++) {
+        self->slots[i].push = push_new(PUSH_REQUEST, &self->slots[i]);
+        SLIST_INSERT_HEAD(&self->free_slots, &self->slots[i], link);
+    }
+    return self;
+}
+
+static void release(deliveries_t *self, struct entry *entry, uint64_t after_ms)
+{
+    lease_release(self->config.lease_client, &entry->lease, after_ms);
+    free(entry);
+}
+
+/* Takes the entry out of its slot, which is free again. */
+static struct entry *leave(deliveries_t *self, struct slot *slot)
+{
+    struct entry *entry = slot->entry;
+    curl_multi_remove_handle(self->config.multi, push_handle(slot->push));
+    slot->entry = NULL;
+    self->under_way--;
+    SLIST_INSERT_HEAD(&self->free_slots, slot, link);
+    return entry;
+}
+
+void deliveries_destroy(deliveries_t **self_p)
+{
+    deliveries_t *self = *self_p;
+    if (!self)
+        return;
+    deliveries_stop(self);
+    for (unsigned i = 0; i < self->config.workers; i++) {
+        if (self->slots[i].entry)
+            release(self, leave(self, &self->slots[i]), 0);
+        push_destroy(&self->slots[i].push);
+    }
+    free(self);
+    *self_p = NULL;
+}
+
+static void line_up_last(deliveries_t *self, struct entry *entry)
+{
+    TAILQ_INSERT_TAIL(&self->waiting, entry, link);
+    self->waiting_count++;
+}
+
+static void line_up_first(deliveries_t *self, struct entry *entry)
+{
+    TAILQ_INSERT_HEAD(&self->waiting, entry, link);
+    self->waiting_count++;
+}
+
+static void leave_line(deliveries_t *self, struct entry *entry)
+{
+    TAILQ_REMOVE(&self->waiting, entry, link);
+    self->waiting_count--;
+}
+
+void deliveries_add(deliveries_t *self, lease_t **lease_p)
+{
+    struct entry *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        abort();
+    entry->lease = *lease_p;
+    *lease_p = NULL;
+    if (self->asked > 0)
+        self->asked--;
+    if (self->is_stopped)
+        release(self, entry, 0);
+    else
+        line_up_last(self, entry);
+}
+
+/* The key as text, for the log's rid. */
+struct rid {
+    char text[IDEM_KEY_MAX + 1];
+};
+
+static struct rid rid_of(const struct entry *entry)
+{
+    struct slice key = entry->lease->request.idempotency_key;
+    struct rid rid = {{0}};
+    memcpy(rid.text, key.data, key.len < IDEM_KEY_MAX ? key.len : IDEM_KEY_MAX);
+    return rid;
+}
+
+static void bury(deliveries_t *self, struct entry *entry, const char *reason, int status,
+                 const char *upstream, struct slice excerpt)
+{
+    log_at(LEVEL_WARN, "request.refused", rid_of(entry).text, LOG_TEXT("reason", reason),
+           LOG_TEXT("upstream", upstream), LOG_NUM("status", status));
+    lease_dead(self->config.lease_client, &entry->lease, reason, status, upstream, excerpt);
+    free(entry);
+}
+
+static void start(deliveries_t *self, struct entry *entry, const struct choice *choice,
+                  uint64_t now_ms)
+{
+    upstreams_t *upstreams = self->config.upstreams;
+    struct slot *slot = SLIST_FIRST(&self->free_slots);
+    struct push_target target = {
+        .spec = upstreams_spec(upstreams, choice->upstream),
+        .our_authorization = self->config.our_authorization,
+        .connection_age_s = upstreams_connection_age_s(upstreams, choice->upstream, now_ms),
+        .is_fresh = choice->is_trial,
+    };
+    struct err err;
+    leave_line(self, entry);
+    if (push_prepare_request(slot->push, &target, &entry->lease->request, entry->lease->body,
+                             &err) == -1) {
+        bury(self, entry, "unsendable", 0, "", slice_of(err.text));
+        return;
+    }
+    if (curl_multi_add_handle(self->config.multi, push_handle(slot->push)) != CURLM_OK)
+        abort(); /* only without memory */
+    SLIST_REMOVE_HEAD(&self->free_slots, link);
+    slot->entry = entry;
+    slot->attempt = upstreams_begin(upstreams, choice, now_ms);
+    self->under_way++;
+}
+
+/* No upstream is left for it. What failed everywhere it could be tried has a round behind it; what
+ * was not tried at all comes back when the first cool-off ends. */
+static void end_round(deliveries_t *self, struct entry *entry, uint64_t now_ms)
+{
+    leave_line(self, entry);
+    if (entry->tried == 0) {
+        uint64_t open_at_ms = upstreams_open_at_ms(self->config.upstreams, now_ms);
+        release(self, entry, open_at_ms > now_ms ? open_at_ms - now_ms : 0);
+        return;
+    }
+    lease_t *lease = entry->lease;
+    uint32_t rounds = lease->rounds < UINT32_MAX ? lease->rounds + 1 : UINT32_MAX;
+    uint64_t first_fail_s = lease->first_fail_s ? lease->first_fail_s : clock_wall_s();
+    lease_retry(self->config.lease_client, &entry->lease,
+                backoff_round_ms(rounds, clock_random_unit()), rounds, false, first_fail_s);
+    free(entry);
+}
+
+/* A trial is better taken by a request that never failed: should the request itself be at fault,
+ * its next failure would say nothing of the upstream. */
+static struct entry *best_for_trial(deliveries_t *self, struct entry *entry)
+{
+    struct entry *other;
+    if (entry->tried == 0 && entry->lease->rounds == 0)
+        return entry;
+    TAILQ_FOREACH(other, &self->waiting, link)
+    {
+        if (other->tried == 0 && other->lease->rounds == 0)
+            return other;
+    }
+    return entry;
+}
+
+enum step { STEP_NONE, STEP_STARTED, STEP_ENDED };
+
+/* Moves the first entry that can be moved. */
+static enum step step(deliveries_t *self, uint64_t now_ms)
+{
+    struct entry *entry;
+    TAILQ_FOREACH(entry, &self->waiting, link)
+    {
+        struct choice choice = upstreams_choose(self->config.upstreams, entry->tried, now_ms);
+        if (choice.kind == CHOICE_TAKE) {
+            start(self, choice.is_trial ? best_for_trial(self, entry) : entry, &choice, now_ms);
+            return STEP_STARTED;
+        }
+        if (choice.kind == CHOICE_NOBODY) {
+            end_round(self, entry, now_ms);
+            return STEP_ENDED;
+        }
+    }
+    return STEP_NONE;
+}
+
+bool deliveries_turn(deliveries_t *self, uint64_t now_ms)
+{
+    bool has_started = false;
+    enum step moved = STEP_ENDED;
+    while (moved != STEP_NONE && !SLIST_EMPTY(&self->free_slots)) {
+        moved = step(self, now_ms);
+        has_started = has_started || moved == STEP_STARTED;
+    }
+    return has_started;
+}
+
+/* What each class means for the request. */
+typedef void end_handler(deliveries_t *self, struct entry *entry, const struct push_result *result,
+                         const struct attempt *attempt, uint64_t now_ms);
+
+static void on_delivered(deliveries_t *self, struct entry *entry, const struct push_result *result,
+                         const struct attempt *attempt, uint64_t now_ms)
+{
+    (void)result, (void)attempt, (void)now_ms;
+    lease_done(self->config.lease_client, &entry->lease);
+    free(entry);
+}
+
+static void on_failed(deliveries_t *self, struct entry *entry, const struct push_result *result,
+                      const struct attempt *attempt, uint64_t now_ms)
+{
+    (void)result, (void)now_ms;
+    entry->tried |= (uint64_t)1 << attempt->upstream;
+    line_up_first(self, entry);
+}
+
+static void on_wait(deliveries_t *self, struct entry *entry, const struct push_result *result,
+                    const struct attempt *attempt, uint64_t now_ms)
+{
+    (void)attempt, (void)now_ms;
+    release(self, entry, result->retry_after_s ? result->retry_after_s * MS_PER_S : WAIT_MS);
+}
+
+static void on_refused(deliveries_t *self, struct entry *entry, const struct push_result *result,
+                       const struct attempt *attempt, uint64_t now_ms)
+{
+    (void)now_ms;
+    bury(self, entry, "refused", result->facts.status,
+         upstreams_spec(self->config.upstreams, attempt->upstream)->name, result->excerpt);
+}
+
+static void on_local(deliveries_t *self, struct entry *entry, const struct push_result *result,
+                     const struct attempt *attempt, uint64_t now_ms)
+{
+    (void)attempt;
+    if (log_allowed(&self->local_limit, LOG_REPEAT_MS, now_ms))
+        log_at(LEVEL_ERROR, "attempt.local_trouble", rid_of(entry).text,
+               LOG_TEXT("reason", result->detail));
+    release(self, entry, WAIT_MS);
+}
+
+static end_handler *const end_handlers[OUTCOME_CLASS_COUNT] = {
+    [OUTCOME_DELIVERED] = on_delivered, [OUTCOME_HARD] = on_failed, [OUTCOME_SOFT] = on_failed,
+    [OUTCOME_CONFIG] = on_failed,       [OUTCOME_WAIT] = on_wait,   [OUTCOME_FINAL] = on_refused,
+    [OUTCOME_LOCAL] = on_local,
+};
+
+void deliveries_ended(deliveries_t *self, CURL *handle, CURLcode code, uint64_t now_ms)
+{
+    struct slot *slot = push_owner(handle);
+    struct push_result result;
+    push_result(slot->push, code, clock_wall_s(), &result);
+    struct attempt_end end = {
+        .outcome = outcome_of(&result.facts),
+        .retry_after_s = result.retry_after_s,
+        .detail = result.detail,
+    };
+    enum outcome_class class =
+        upstreams_end(self->config.upstreams, &slot->attempt, &end, now_ms, clock_random_unit());
+    struct entry *entry = leave(self, slot);
+    end_handlers[class](self, entry, &result, &slot->attempt, now_ms);
+    if (self->is_stopped)
+        deliveries_stop(self); /* a failed one stands in line again */
+}
+
+void deliveries_ask(deliveries_t *self, uint64_t now_ms)
+{
+    unsigned room = 2 * self->config.workers; /* one waits behind each that is under way */
+    unsigned held = self->waiting_count + self->under_way + self->asked;
+    if (self->is_stopped || held + self->config.workers / 2 >= room ||
+        upstreams_open_at_ms(self->config.upstreams, now_ms) > now_ms)
+        return;
+    lease_client_credit(self->config.lease_client, room - held);
+    self->asked += room - held;
+}
+
+void deliveries_stop(deliveries_t *self)
+{
+    self->is_stopped = true;
+    while (!TAILQ_EMPTY(&self->waiting)) {
+        struct entry *entry = TAILQ_FIRST(&self->waiting);
+        leave_line(self, entry);
+        release(self, entry, 0);
+    }
+}
+
+bool deliveries_are_idle(const deliveries_t *self)
+{
+    return self->under_way == 0;
+}
