@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The event array is malloc'd and doubles; everything the events point to lies in the arena. The
- * arena's maximum is far above what a body within the door's limits decodes to: it is the last net,
- * not the limit that senders meet.
+ * The event array is malloc'd and doubles; everything the events point to lies in the arena.
  */
 #include "proto/batch.h"
 
@@ -10,8 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA_MAX ((size_t)1024 * 1024 * 1024)
-#define ID_MAX    64
+/* What a body decodes to: seldom more than 5 times its length, more where spans are tiny and their
+ * resource is large. */
+#define ARENA_BASE   ((size_t)64 * 1024 * 1024)
+#define ARENA_FACTOR 16
+#define ARENA_MAX    ((size_t)1024 * 1024 * 1024)
+#define ID_MAX       64
 
 const struct batch_result_row *batch_result_row(enum batch_result result)
 {
@@ -61,6 +63,13 @@ void batch_fini(struct batch *self)
     free(self->events);
     arena_fini(&self->arena);
     *self = (struct batch){0};
+}
+
+void batch_limit(struct batch *self, size_t body_len)
+{
+    size_t room = ARENA_MAX - ARENA_BASE;
+    self->arena.max_bytes =
+        ARENA_BASE + (body_len < room / ARENA_FACTOR ? body_len * ARENA_FACTOR : room);
 }
 
 struct event *batch_add(struct batch *self, enum event_type type)

@@ -169,6 +169,9 @@ struct batch {
 void batch_init(struct batch *self);
 void batch_fini(struct batch *self); /* safe on a zeroed struct and twice */
 
+/* For decoders. Limits the batch's memory to a multiple of the body that is to be decoded. A
+ * resource is repeated in each of its spans: without it a small body could fill the machine. */
+void batch_limit(struct batch *self, size_t body_len);
 /* For decoders. The next event, zeroed (tokens set to none) and counted as sent; it becomes part of
  * the batch at once. Null when BATCH_OTLP_EVENTS_MAX were sent already. */
 struct event *batch_add(struct batch *self, enum event_type type) MUST_USE;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+/*
+ * genai: which attribute means what, from one table, genai.def; for OTLP and native spans alike.
+ * No other file knows an attribute's name. Any thread.
+ */
+#ifndef MCPD_GENAI_H
+#define MCPD_GENAI_H
+
+#include "proto/batch.h"
+#include "proto/value.h"
+
+enum genai_column {
+    GENAI_OP,
+    GENAI_PROVIDER,
+    GENAI_MODEL,
+    GENAI_TOOL,
+    GENAI_AGENT,
+    GENAI_SESSION,
+    GENAI_USER_ID,
+    GENAI_MCP_METHOD,
+    GENAI_MCP_SESSION,
+    GENAI_SERVICE,
+    GENAI_ENV,
+    GENAI_ERROR_TYPE,
+    GENAI_IN_TOK,
+    GENAI_OUT_TOK,
+    GENAI_CACHE_TOK,
+    GENAI_REASON_TOK,
+    GENAI_COLUMN_COUNT,
+    GENAI_CONTENT = GENAI_COLUMN_COUNT, /* fills no column */
+};
+
+/* Texts are cut to so many bytes in columns (never in attrs), since columns are indexed. */
+#define GENAI_COLUMN_MAX_BYTES 512
+
+/* What was found so far for each column: by which row of the table, and the value. Zero-initialise.
+ */
+struct genai_found {
+    struct {
+        unsigned rank; /* 0: nothing yet; else the lower the better */
+        const struct value *value;
+    } columns[GENAI_COLUMN_COUNT];
+};
+
+/* Looks at the members in order; of equal ranks the later one stays. A value that its column cannot
+ * hold (a map as model, a negative count) is as if it were not there. */
+void genai_find(struct genai_found *self, const struct value *members);
+
+/* Adds what self lacks from other (of the resource). */
+void genai_inherit(struct genai_found *self, const struct genai_found *other);
+
+/* Copies what was found into the span's columns; the texts go to the arena, cleaned. -1 over the
+ * arena's maximum. */
+int genai_fill(const struct genai_found *self, struct arena *arena, struct span *span) MUST_USE;
+
+/* The exception's type where a span event of this name and with these attributes is an exception;
+ * else null. */
+const struct value *genai_exception_type(struct slice event_name, const struct value *members);
+
+/* The attribute holds what people or models said. */
+bool genai_is_content(struct slice key);
+
+#endif
