@@ -323,6 +323,12 @@ static int read_value(struct reader *self, struct value *out)
     }
 }
 
+size_t json_tree_max(size_t body_len)
+{
+    enum { ALIGNING = 16, CHUNKS = 4 * 1024 * 1024 };
+    return PREWALK_VALUES_MAX * (sizeof(struct value) + 2 * ALIGNING) + 2 * body_len + CHUNKS;
+}
+
 enum batch_result json_read(struct arena *arena, struct slice body, struct value *out,
                             struct err *err)
 {

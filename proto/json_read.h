@@ -11,6 +11,10 @@
 #include "proto/batch.h"
 #include "proto/value.h"
 
+/* The maximum for an arena in which the tree of any body of this length, that the pre-walk lets
+ * pass, has room. */
+size_t json_tree_max(size_t body_len);
+
 /* Pre-walks the body, then builds its tree in the arena; texts without escapes point into the body.
  * BATCH_OK; else with the reason: what prewalk_json gives, or BATCH_TOO_LARGE over the arena's
  * maximum. */
