@@ -30,6 +30,7 @@ struct http_request {
     struct buf body;      /* the handler may buf_steal it */
     uint64_t deadline_ms; /* clock_mono_ms by which the request must be answered */
     const struct httpd_headers *headers;
+    void **worker; /* the handler's own, one a worker thread, null at first; see worker_fini */
 };
 
 /* A header's value by its name (any case), or null. Each header the door cares for is single;
@@ -75,7 +76,8 @@ struct httpd_config {
                                         known under another method only gets 405 with Allow */
     http_error_body *error_body;     /* null for an admin door */
     httpd_readiness *readiness;
-    void *arg; /* given to all callbacks */
+    void (*worker_fini)(void *worker); /* frees what handlers left in *req->worker; may be null */
+    void *arg;                         /* given to all callbacks but worker_fini */
 };
 
 /* Opens the listeners and starts serving: /healthz, /readyz, /metrics (no key) and the routes.
@@ -83,9 +85,14 @@ struct httpd_config {
  * what it points to must outlive the door. */
 httpd_t *httpd_new(const struct httpd_config *config, struct err *err) MUST_USE;
 
+/* The port of the first address, for those who asked for port 0. */
+int httpd_port(const httpd_t *self);
+
 /* Drain: /readyz answers 503 `draining` at once and serving goes on for drain_delay; then replies
  * close their connections, new requests get 503 with Retry-After: 1, and the call returns when no
- * request is under way or after drain_timeout. A second call returns at once. */
+ * request is under way or after drain_timeout. A second call returns at once.
+ * An admin door goes on answering, with /readyz at `draining`; its readiness is not called any more
+ * and may go away. */
 void httpd_drain(httpd_t *self);
 
 /* Closes everything. Requests still in a handler are waited for: let them go first. */

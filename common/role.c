@@ -192,6 +192,8 @@ static int start_and_serve(const struct program *program, const struct role_env 
                LOG_TEXT("name", env->name));
         wait_for_end(program, taken);
     }
+    if (admin)
+        httpd_drain(admin);
     while (count > 0) {
         count--;
         running[count].role->stop(&running[count].self);

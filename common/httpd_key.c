@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#include "common/httpd_impl.h"
+
+#include <string.h>
+#include <strings.h>
+
+static const char bearer[] = "Bearer ";
+
+struct slice key_of(const struct httpd_headers *headers)
+{
+    const char *authorization = headers->known[HEADER_AUTHORIZATION];
+    if (authorization && strncasecmp(authorization, bearer, strlen(bearer)) == 0)
+        return slice_trim(slice_of(authorization + strlen(bearer)));
+    return slice_trim(slice_of(headers->known[HEADER_MCPD_KEY]));
+}
+
+/* Walks the whole of `given`, around `key` as often as that takes. */
+static bool is_equal(const char *key, struct slice given)
+{
+    size_t key_len = strlen(key);
+    size_t at = 0;
+    size_t difference = key_len ^ given.len;
+    for (size_t i = 0; i < given.len && key_len > 0; i++) {
+        difference |= (size_t)(unsigned char)(key[at] ^ given.data[i]);
+        at = at + 1 == key_len ? 0 : at + 1;
+    }
+    return difference == 0;
+}
+
+bool key_is_known(const struct text_list *keys, struct slice given)
+{
+    bool is_known = false;
+    for (size_t i = 0; i < keys->count; i++)
+        is_known |= is_equal(keys->items[i], given);
+    return is_known && given.len > 0;
+}

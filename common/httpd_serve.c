@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The way of one request: gate, probe or route, drain and load, key, length, body, handler, answer.
+ * Whatever fails on the way is answered at once, and its connection closed, since what the sender
+ * goes on sending is not worth a guess.
+ */
+#include "common/httpd_impl.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+#define HTTP2_LOG_EVERY_MS 60000
+
+const char *httpd_header(const struct http_request *req, const char *name)
+{
+    const struct mg_request_info *info = req->headers->info;
+    for (int i = 0; i < info->num_headers; i++)
+        if (strcasecmp(info->http_headers[i].name, name) == 0)
+            return info->http_headers[i].value;
+    return NULL;
+}
+
+/* --- what is served without a key --- */
+
+static void serve_healthz(httpd_t *self, struct http_reply *reply)
+{
+    (void)self;
+    reply->status = buf_add_str(&reply->body, "ok") == 0 ? 200 : 500;
+}
+
+static void serve_readyz(httpd_t *self, struct http_reply *reply)
+{
+    if (atomic_load(&self->phase) == PHASE_SERVING)
+        reply->status = self->config.readiness(self->config.arg, &reply->body);
+    else
+        reply->status = buf_add_str(&reply->body, "draining") == 0 ? 503 : 500;
+}
+
+static void serve_metrics(httpd_t *self, struct http_reply *reply)
+{
+    reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
+    reply->status = metrics_render(self->config.roles, &reply->body) == 0 ? 200 : 500;
+}
+
+struct probe {
+    const char *path;
+    void (*serve)(httpd_t *self, struct http_reply *reply);
+};
+
+static const struct probe *probe_find(const char *path)
+{
+    static const struct probe probes[] = {
+        {"/healthz", serve_healthz},
+        {"/readyz", serve_readyz},
+        {"/metrics", serve_metrics},
+    };
+    for (size_t i = 0; i < sizeof probes / sizeof probes[0]; i++)
+        if (strcmp(path, probes[i].path) == 0)
+            return &probes[i];
+    return NULL;
+}
+
+/* --- one request --- */
+
+static struct http_reply reply_begin(struct worker *worker)
+{
+    return (struct http_reply){.body = worker->reply_body, .scratch = worker->scratch};
+}
+
+/* Sends and puts the buffers back. */
+static int reply_end(struct exchange *self, struct http_reply *reply)
+{
+    int status = reply_send(self, reply);
+    self->worker->reply_body = reply->body;
+    self->worker->scratch = reply->scratch;
+    return status;
+}
+
+static int serve_probe(struct exchange *self, const struct probe *probe)
+{
+    if (!route_takes_method("GET", self->headers.info->request_method))
+        return reply_refuse(self, REFUSAL_METHOD, "Allow: GET, HEAD\r\n");
+    struct http_reply reply = reply_begin(self->worker);
+    probe->serve(self->door, &reply);
+    return reply_end(self, &reply);
+}
+
+/* Whether the door takes on one more request at all. */
+static enum refusal admit(const struct exchange *self, const struct http_route *route)
+{
+    httpd_t *door = self->door;
+    if (atomic_load(&door->phase) == PHASE_REFUSING)
+        return REFUSAL_DRAINING;
+    if (atomic_load_explicit(&door->connections, memory_order_relaxed) > door->refuse_above)
+        return REFUSAL_BUSY;
+    const struct text_list *keys = &door->config.options->ingest_key;
+    if (!route->is_open && keys->count > 0 && !key_is_known(keys, key_of(&self->headers)))
+        return REFUSAL_KEY;
+    if (self->headers.content_length > door->max_body_bytes)
+        return REFUSAL_TOO_LARGE;
+    return REFUSAL_NONE;
+}
+
+static enum refusal invite_body(struct exchange *self)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!self->headers.wants_continue)
+        return REFUSAL_NONE;
+    self->headers.wants_continue = false;
+    int written = mg_write(self->conn, text, sizeof text - 1);
+    return written == (int)sizeof text - 1 ? REFUSAL_NONE : REFUSAL_BODY_SHORT;
+}
+
+/* The target as it was received: the library has cut it at the '?'. */
+static const char *target_of(struct exchange *self)
+{
+    const char *query = self->headers.info->query_string;
+    if (!query)
+        return self->path;
+    struct buf *target = &self->worker->target;
+    buf_reset(target);
+    if (buf_add_str(target, self->path) == -1 || buf_add_str(target, "?") == -1 ||
+        buf_add_str(target, query) == -1)
+        return NULL;
+    return buf_cstr(target);
+}
+
+static int run_handler(struct exchange *self, const struct http_route *route, const char *target)
+{
+    const struct mg_request_info *info = self->headers.info;
+    struct worker *worker = self->worker;
+    struct http_request req = {
+        .method = info->request_method,
+        .target = target,
+        .path = self->path,
+        .query = info->query_string ? info->query_string : "",
+        .key = key_of(&self->headers),
+        .body = worker->body,
+        .deadline_ms = self->deadline_ms,
+        .headers = &self->headers,
+        .worker = &worker->handler_data,
+    };
+    struct http_reply reply = reply_begin(worker);
+    route->handler(self->door->config.arg, &req, &reply);
+    worker->body = req.body;
+    return reply_end(self, &reply);
+}
+
+static int serve_route(struct exchange *self)
+{
+    struct worker *worker = self->worker;
+    enum refusal refusal = REFUSAL_NONE;
+    buf_reset(&worker->target);
+    const struct http_route *route =
+        route_find(self->door->config.routes, self->headers.info->request_method, self->path,
+                   &refusal, &worker->target);
+    if (!route)
+        return reply_refuse(self, refusal, refusal == REFUSAL_METHOD ? worker->target.data : NULL);
+    refusal = admit(self, route);
+    if (refusal != REFUSAL_NONE)
+        return reply_refuse(self, refusal,
+                            refusal == REFUSAL_KEY ? "WWW-Authenticate: Bearer\r\n" : NULL);
+    refusal = invite_body(self);
+    if (refusal == REFUSAL_NONE)
+        refusal = body_read(self);
+    const char *target = target_of(self);
+    if (refusal != REFUSAL_NONE || !target)
+        return reply_refuse(self, target ? refusal : REFUSAL_REQUEST_LINE, NULL);
+    return run_handler(self, route, target);
+}
+
+static bool must_close(const struct exchange *self)
+{
+    httpd_t *door = self->door;
+    return !door->keeps_alive || self->headers.wants_close ||
+           atomic_load_explicit(&door->phase, memory_order_relaxed) == PHASE_REFUSING ||
+           atomic_load_explicit(&door->connections, memory_order_relaxed) > door->close_above;
+}
+
+static int serve(struct exchange *self, const struct mg_request_info *info)
+{
+    self->is_head = strcmp(info->request_method, "HEAD") == 0;
+    self->path = info->local_uri_raw;
+    enum refusal refusal = gate_check(info, &self->headers);
+    if (refusal != REFUSAL_NONE)
+        return reply_refuse(self, refusal, NULL);
+    self->must_close = must_close(self);
+    const struct probe *probe = probe_find(self->path);
+    return probe ? serve_probe(self, probe) : serve_route(self);
+}
+
+static struct exchange exchange_begin(struct mg_connection *conn)
+{
+    struct worker *worker = mg_get_thread_pointer(conn);
+    httpd_t *door = worker->door;
+    uint64_t now_ms = clock_mono_ms();
+    return (struct exchange){
+        .door = door,
+        .worker = worker,
+        .conn = conn,
+        .path = "",
+        .start_ms = now_ms,
+        .deadline_ms = now_ms + door->config.options->request_timeout_seconds * 1000,
+    };
+}
+
+int serve_request(struct mg_connection *conn)
+{
+    struct exchange exchange = exchange_begin(conn);
+    struct worker *worker = exchange.worker;
+    /* Before the phase is looked at: httpd_drain sets the phase and then looks for busy workers. */
+    atomic_store(&worker->slot->is_busy, true);
+    int status = serve(&exchange, mg_get_request_info(conn));
+    worker_trim(worker);
+    body_release(worker);
+    atomic_store(&worker->slot->is_busy, false);
+    return status;
+}
+
+/* --- what the library refuses itself --- */
+
+static void log_http2(httpd_t *door, const struct mg_request_info *info)
+{
+    uint64_t now_ms = clock_mono_ms();
+    uint64_t due_ms = atomic_load(&door->http2_log_at_ms);
+    if (now_ms < due_ms || !atomic_compare_exchange_strong(&door->http2_log_at_ms, &due_ms,
+                                                           now_ms + HTTP2_LOG_EVERY_MS))
+        return;
+    log_at(LEVEL_WARN, "http.http2", NULL, LOG_TEXT("peer", info->remote_addr),
+           LOG_TEXT("hint", "this port speaks OTLP/HTTP, not gRPC"));
+}
+
+static enum refusal refusal_of(httpd_t *door, const struct mg_request_info *info, int status)
+{
+    if (info->request_method && strcmp(info->request_method, "PRI") == 0) {
+        log_http2(door, info);
+        return REFUSAL_HTTP2;
+    }
+    if (status == 505)
+        return REFUSAL_VERSION;
+    if (status == 411) /* it has a Content-Length, only no number in it */
+        return REFUSAL_CONTENT_LENGTH;
+    return REFUSAL_MALFORMED;
+}
+
+int serve_error(struct mg_connection *conn, int status, const char *text)
+{
+    (void)text;
+    struct exchange exchange = exchange_begin(conn);
+    enum refusal refusal = refusal_of(exchange.door, mg_get_request_info(conn), status);
+    reply_refuse(&exchange, refusal, NULL);
+    worker_trim(exchange.worker);
+    return 0;
+}

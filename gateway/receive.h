@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/* receive: the handler of every POST. Runs on the door's worker threads. */
+#ifndef MCPD_RECEIVE_H
+#define MCPD_RECEIVE_H
+
+#include "common/httpd.h"
+
+/* Checks or derives the Idempotency-Key, submits, waits for the verdict, answers. arg: the
+ * gateway. */
+http_handler receive_post;
+
+/* Frees what receive_post keeps for its thread. */
+void receive_worker_fini(void *worker);
+
+#endif
