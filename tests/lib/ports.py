@@ -9,18 +9,22 @@ _given = set()
 _lock = threading.Lock()
 
 
+def is_free(port):
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 def free_port():
     """A port that nobody listens on and that this process has not given out before."""
     with _lock:
         for _ in range(1000):
             port = random.randrange(10000, 32000)
-            if port in _given:
+            if port in _given or not is_free(port):
                 continue
-            with socket.socket() as probe:
-                try:
-                    probe.bind(("127.0.0.1", port))
-                except OSError:
-                    continue
             _given.add(port)
             return port
     raise RuntimeError("no free port found")

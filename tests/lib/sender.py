@@ -57,6 +57,10 @@ class Load:
         self._stop.set()
         return self.join()
 
+    def stop_now(self):
+        """Tells the threads to end without waiting for them."""
+        self._stop.set()
+
     def join(self, seconds=120.0):
         end = time.monotonic() + seconds
         for thread in self._threads:
