@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "gateway/receive.h"
+
+#include "common/clock.h"
+#include "gateway/answer.h"
+#include "gateway/gateway.h"
+#include "proto/idem.h"
+#include "proto/request.h"
+
+void receive_worker_fini(void *worker)
+{
+    idem_t *idem = worker;
+    idem_destroy(&idem);
+}
+
+static struct slice header_of(const struct http_request *req, const char *name)
+{
+    return slice_of(httpd_header(req, name));
+}
+
+/* The sender's key or one made of the content; `made` is its memory. -1 for a key that nobody may
+ * use. */
+static int key_for(const struct http_request *req, struct slice content_encoding,
+                   char made[IDEM_DERIVED_LEN + 1], struct slice *key, struct err *err)
+{
+    const char *given = httpd_header(req, "Idempotency-Key");
+    if (given)
+        return idem_check(slice_trim(slice_of(given)), key, err);
+    if (!*req->worker)
+        *req->worker = idem_new();
+    struct slice body = {.data = req->body.data, .len = req->body.len};
+    idem_derive_with(*req->worker, slice_of(req->target), content_encoding, body, made);
+    *key = (struct slice){.data = made, .len = IDEM_DERIVED_LEN};
+    return 0;
+}
+
+static int encode(const struct gateway *self, const struct http_request *req,
+                  struct slice idempotency_key, struct slice content_encoding, struct buf *meta)
+{
+    struct request request = {
+        .target = slice_of(req->target),
+        .content_type = header_of(req, "Content-Type"),
+        .content_encoding = content_encoding,
+        .idempotency_key = idempotency_key,
+        .user_agent = header_of(req, "User-Agent"),
+        .traceparent = header_of(req, "traceparent"),
+        .tracestate = header_of(req, "tracestate"),
+        .arrival_ns = clock_wall_ns(),
+    };
+    if (self->keeps_sender_key) {
+        request.authorization = header_of(req, "Authorization");
+        request.mcpd_key = header_of(req, "x-mcpd-key");
+    }
+    return request_encode(&request, meta);
+}
+
+void receive_post(void *arg, struct http_request *req, struct http_reply *reply)
+{
+    struct gateway *self = arg;
+    char made[IDEM_DERIVED_LEN + 1];
+    struct slice key;
+    struct err err;
+    struct slice content_encoding = header_of(req, "Content-Encoding");
+    if (key_for(req, content_encoding, made, &key, &err) == -1) {
+        answer_refusal(req, 400, "bad_idempotency_key", err.text, reply);
+        return;
+    }
+    struct buf meta;
+    buf_init(&meta, REQUEST_META_MAX);
+    if (encode(self, req, key, content_encoding, &meta) == -1)
+        answer_refusal(req, 431, "headers_too_large", "the headers to pass on are too large",
+                       reply);
+    else
+        answer_verdict(req, submitter_submit(self->submitter, &meta, &req->body, req->deadline_ms),
+                       reply);
+    buf_fini(&meta);
+}
