@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/utf8.h"
+
 /* What a body decodes to: seldom more than 5 times its length, more where spans are tiny and their
  * resource is large. */
 #define ARENA_BASE   ((size_t)64 * 1024 * 1024)
@@ -98,15 +100,11 @@ static void keep_reason(struct batch *self, uint32_t index, enum reject_code cod
         return;
     if (!self->rejects)
         self->rejects = arena_alloc(&self->arena, BATCH_REJECTS_KEPT * sizeof(*self->rejects));
-    if (id.len > ID_MAX)
-        id.len = ID_MAX;
-    size_t len = strlen(message);
-    char *id_copy = arena_copy(&self->arena, id.data, id.len);
-    char *message_copy = arena_copy(&self->arena, message, len);
-    if (!self->rejects || !id_copy || !message_copy)
+    struct reject reject = {.index = index, .code = code};
+    if (!self->rejects || utf8_clean(&self->arena, id, ID_MAX, &reject.id) == -1 ||
+        utf8_clean(&self->arena, slice_of(message), SIZE_MAX, &reject.message) == -1)
         return;
-    self->rejects[self->reject_count++] = (struct reject){
-        .index = index, .code = code, .id = {id_copy, id.len}, .message = {message_copy, len}};
+    self->rejects[self->reject_count++] = reject;
 }
 
 void batch_reject(struct batch *self, enum reject_code code, struct slice id, const char *message)

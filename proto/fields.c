@@ -35,9 +35,13 @@ int fields_read(struct fields_reader *reader, struct value *map, const struct fi
 {
     if (map->type != VALUE_MAP)
         return -1;
+    if (value_mark_duplicates(map->first, reader->arena) == -1) {
+        reader->is_full = true;
+        return -1;
+    }
     for (struct value *member = map->first; member; member = member->next) {
         const struct field *field = find_field(reader, member->key, fields);
-        if (!field || member->type == VALUE_NULL)
+        if (!field || member->is_skipped || member->type == VALUE_NULL)
             continue;
         if (field->read(reader, member, (char *)out + field->offset) == -1) {
             if (reader->wrong.len == 0)
