@@ -100,12 +100,18 @@ static void free_bytes(void *data, void *hint)
     free(data);
 }
 
-int frames_send_owned(void *socket, char *data, size_t len, bool has_more)
+int frames_send_given(void *socket, struct slice bytes, zmq_free_fn *release, void *hint,
+                      bool has_more)
 {
     zmq_msg_t frame;
-    if (zmq_msg_init_data(&frame, data, len, free_bytes, NULL) == -1)
+    if (zmq_msg_init_data(&frame, (char *)bytes.data, bytes.len, release, hint) == -1)
         abort();
     return send_frame(socket, &frame, has_more);
+}
+
+int frames_send_owned(void *socket, char *data, size_t len, bool has_more)
+{
+    return frames_send_given(socket, (struct slice){data, len}, free_bytes, NULL, has_more);
 }
 
 int frames_send(void *socket, struct slice routing_id, const struct wire_message *message,

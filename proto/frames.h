@@ -39,7 +39,11 @@ int frames_send(void *socket, struct slice routing_id, const struct wire_message
                 bool has_more) MUST_USE;
 /* A copy of the bytes as one frame. */
 int frames_send_bytes(void *socket, struct slice bytes, bool has_more) MUST_USE;
-/* The malloc'd bytes themselves; they are the socket's, and freed, whatever the result. */
+/* The bytes themselves, without a copy; `release` is called with hint, from any thread, when they
+ * are no longer needed, whatever the result. */
+int frames_send_given(void *socket, struct slice bytes, zmq_free_fn *release, void *hint,
+                      bool has_more) MUST_USE;
+/* The same for malloc'd bytes. */
 int frames_send_owned(void *socket, char *data, size_t len, bool has_more) MUST_USE;
 
 #endif

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A turn: take the posts, buffer acks, bury, sync the dead letters of the turn together, let acks_t
+ * write what is due. Dead letters that cannot be written stay here and are tried again; their
+ * entries stay in the ledger meanwhile, so nothing is delivered that was refused for good.
+ */
+#include "broker/upkeep.h"
+
+#include <czmq.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "broker/acks.h"
+#include "broker/dead.h"
+#include "broker/posts.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/metrics.h"
+
+#define STATVFS_MS       5000
+#define RECOUNT_MS       60000
+#define RETRY_MS         5000
+#define LONGEST_SLEEP_MS 1000
+#define LOW_DISK_BYTES   ((uint64_t)256 * 1024 * 1024)
+#define LOW_DISK_PERCENT 2
+#define ALLOCATION_STEPS ((uint64_t)8 * 1024 * 1024) /* two steps of a segment */
+
+struct upkeep {
+    struct broker_core *core;
+    zactor_t *actor;
+    acks_t *acks;
+    dead_t *dead;
+    struct mailbox_item *unburied; /* POST_DEADs, oldest first */
+    struct mailbox_item **unburied_end;
+    uint64_t retry_at_ms;
+    uint64_t statvfs_at_ms;
+    uint64_t recount_at_ms;
+    bool is_stopping;
+};
+
+static void answer_buried(upkeep_t *self, const struct record_id *id)
+{
+    struct post_buried *post = post_new(POST_BURIED, sizeof *post);
+    post->id = *id;
+    mailbox_post(&self->core->to_delivery, &post->post.item);
+}
+
+static void lose(upkeep_t *self, const struct record_ref *ref, uint64_t now_ms)
+{
+    acks_lose(self->acks, ref, now_ms);
+    atomic_fetch_add(&self->core->corrupt_records, ref->lost > 0 ? ref->lost : 1);
+    answer_buried(self, &ref->id);
+}
+
+static void on_outcomes(upkeep_t *self, struct post *post, uint64_t now_ms)
+{
+    static const enum ack_kind kinds[] = {
+        [OUTCOME_DONE] = ACK_DONE, [OUTCOME_EXPIRY] = ACK_EXPIRY, [OUTCOME_SUSPECT] = ACK_SUSPECT};
+    const struct post_outcomes *outcomes = (const struct post_outcomes *)post;
+    for (uint32_t i = 0; i < outcomes->count; i++) {
+        const struct outcome *outcome = &outcomes->at[i];
+        if (outcome->kind == OUTCOME_LOST)
+            lose(self, &outcome->ref, now_ms);
+        else
+            acks_add(self->acks, &outcome->ref.id, kinds[outcome->kind], outcome->rounds,
+                     outcome->value, now_ms);
+    }
+    free(post);
+}
+
+static void on_dead(upkeep_t *self, struct post *post, uint64_t now_ms)
+{
+    (void)now_ms;
+    post->item.next = NULL;
+    *self->unburied_end = &post->item;
+    self->unburied_end = &post->item.next;
+}
+
+typedef void on_post(upkeep_t *self, struct post *post, uint64_t now_ms);
+static on_post *const handlers[POST_KINDS] = {[POST_OUTCOMES] = on_outcomes, [POST_DEAD] = on_dead};
+
+static void take_posts(upkeep_t *self, uint64_t now_ms)
+{
+    struct mailbox_item *item = mailbox_take(&self->core->to_upkeep);
+    while (item != NULL) {
+        struct mailbox_item *next = item->next;
+        struct post *post = (struct post *)item;
+        handlers[post->kind](self, post, now_ms);
+        item = next;
+    }
+}
+
+/* The letters are durable: forget their records and say so. */
+static void finish_burial(upkeep_t *self, struct mailbox_item *buried, uint64_t now_ms)
+{
+    while (buried != NULL) {
+        struct mailbox_item *next = buried->next;
+        struct post_dead *order = (struct post_dead *)buried;
+        log_at(LEVEL_WARN, "request.dead", NULL, LOG_TEXT("reason", order->texts),
+               LOG_NUM("status", order->note.status),
+               LOG_TEXT("upstream", order->texts + order->note.reason.len + 1),
+               LOG_NUM("segment", order->ref.id.segno), LOG_NUM("ordinal", order->ref.id.ordinal));
+        metrics_add(METRIC_relay_dead_letter, 1);
+        acks_add(self->acks, &order->ref.id, ACK_DEAD, 0, 0, now_ms);
+        answer_buried(self, &order->ref.id);
+        free(order);
+        buried = next;
+    }
+}
+
+/* Copies every unburied letter to dead/ with one sync. On failure they all stay for later. */
+static void bury(upkeep_t *self, uint64_t now_ms)
+{
+    struct err err = {.text = ""};
+    struct mailbox_item *buried = NULL, **end = &buried;
+    int rc = 0;
+    while (rc == 0 && self->unburied != NULL) {
+        struct post_dead *order = (struct post_dead *)self->unburied;
+        enum read_result result = READ_OK;
+        rc = dead_add(self->dead, &order->ref, &order->note, &result, &err);
+        if (rc == -1 && result == READ_OK)
+            break;
+        self->unburied = order->post.item.next;
+        order->post.item.next = NULL;
+        if (rc == 0) {
+            *end = &order->post.item;
+            end = &order->post.item.next;
+            continue;
+        }
+        rc = 0;
+        if (result == READ_CORRUPT)
+            lose(self, &order->ref, now_ms);
+        else
+            answer_buried(self, &order->ref.id);
+        free(order);
+    }
+    if (buried != NULL && dead_commit(self->dead, &err) == 0) {
+        finish_burial(self, buried, now_ms);
+    } else if (buried != NULL) {
+        *end = self->unburied;
+        self->unburied = buried;
+        rc = -1;
+    }
+    if (self->unburied == NULL)
+        self->unburied_end = &self->unburied;
+    if (rc == -1) {
+        log_at(LEVEL_ERROR, "dead.write", NULL, LOG_TEXT("reason", err.text));
+        self->retry_at_ms = now_ms + RETRY_MS;
+    }
+}
+
+/* Free space below min(256 MiB, 2 %) of the file system, but at least two allocation steps, or
+ * inodes below 2 %, counts as full. */
+static bool is_low(const struct statvfs *fs)
+{
+    uint64_t total = (uint64_t)fs->f_blocks * fs->f_frsize;
+    uint64_t available = (uint64_t)fs->f_bavail * fs->f_frsize;
+    uint64_t limit = total / 100 * LOW_DISK_PERCENT;
+    limit = limit < LOW_DISK_BYTES ? limit : LOW_DISK_BYTES;
+    limit = limit > ALLOCATION_STEPS ? limit : ALLOCATION_STEPS;
+    bool is_out_of_inodes = fs->f_files > 0 && fs->f_favail < fs->f_files / 100 * LOW_DISK_PERCENT;
+    return available < limit || is_out_of_inodes;
+}
+
+static void watch_disk(upkeep_t *self, uint64_t now_ms)
+{
+    struct statvfs fs;
+    self->statvfs_at_ms = now_ms + STATVFS_MS;
+    if (statvfs(self->core->env->spool_path, &fs) == -1)
+        return;
+    bool now_low = is_low(&fs);
+    if (now_low == atomic_load(&self->core->is_low_disk))
+        return;
+    atomic_store(&self->core->is_low_disk, now_low);
+    spool_set_low_disk(self->core->spool, now_low);
+    log_at(now_low ? LEVEL_ERROR : LEVEL_INFO, now_low ? "disk.low" : "disk.ok", NULL,
+           LOG_NUM("free_bytes", (uint64_t)fs.f_bavail * fs.f_frsize));
+}
+
+static uint64_t earlier(uint64_t wait_ms, uint64_t at_ms, uint64_t now_ms)
+{
+    uint64_t other = at_ms > now_ms ? at_ms - now_ms : 0;
+    return other < wait_ms ? other : wait_ms;
+}
+
+/* One pass; returns milliseconds to sleep. */
+static uint64_t turn(upkeep_t *self)
+{
+    uint64_t now_ms = clock_mono_ms();
+    take_posts(self, now_ms);
+    if (self->unburied != NULL && now_ms >= self->retry_at_ms)
+        bury(self, now_ms);
+    if (now_ms >= self->statvfs_at_ms)
+        watch_disk(self, now_ms);
+    if (now_ms >= self->recount_at_ms) {
+        int64_t off_by = spool_recount(self->core->spool);
+        if (off_by != 0)
+            log_at(LEVEL_WARN, "spool.recount", NULL, LOG_NUM("off_by_bytes", off_by));
+        self->recount_at_ms = now_ms + RECOUNT_MS;
+    }
+    uint64_t wait_ms = acks_tick(self->acks, now_ms);
+    wait_ms = wait_ms < LONGEST_SLEEP_MS ? wait_ms : LONGEST_SLEEP_MS;
+    return self->unburied != NULL ? earlier(wait_ms, self->retry_at_ms, now_ms) : wait_ms;
+}
+
+static void sleep_until_called(upkeep_t *self, zsock_t *pipe, uint64_t wait_ms)
+{
+    zmq_pollitem_t items[] = {
+        {.socket = zsock_resolve(pipe), .events = ZMQ_POLLIN},
+        {.fd = mailbox_fd(&self->core->to_upkeep), .events = ZMQ_POLLIN},
+    };
+    if (!mailbox_may_sleep(&self->core->to_upkeep))
+        wait_ms = 0;
+    (void)!zmq_poll(items, 2, (long)wait_ms);
+    mailbox_woken(&self->core->to_upkeep, items[1].revents != 0);
+    if (items[0].revents != 0) {
+        char *command = zstr_recv(pipe);
+        self->is_stopping = true;
+        zstr_free(&command);
+    }
+}
+
+static void run(zsock_t *pipe, void *arg)
+{
+    upkeep_t *self = arg;
+    log_thread_role("upkeep");
+    zsock_signal(pipe, 0);
+    while (!self->is_stopping)
+        sleep_until_called(self, pipe, turn(self));
+    (void)turn(self);
+    (void)!acks_flush(self->acks, clock_mono_ms());
+}
+
+upkeep_t *upkeep_new(struct broker_core *core, struct err *err)
+{
+    upkeep_t *self = calloc(1, sizeof *self);
+    if (self == NULL)
+        abort();
+    self->core = core;
+    self->unburied_end = &self->unburied;
+    self->recount_at_ms = clock_mono_ms() + RECOUNT_MS;
+    self->acks = acks_new(core->spool);
+    self->dead = dead_new(core->spool, err);
+    if (self->dead == NULL) {
+        upkeep_destroy(&self);
+        return NULL;
+    }
+    self->actor = zactor_new(run, self);
+    return self;
+}
+
+void upkeep_destroy(upkeep_t **self_p)
+{
+    upkeep_t *self = *self_p;
+    if (self == NULL)
+        return;
+    zactor_destroy(&self->actor);
+    while (self->unburied != NULL) {
+        struct mailbox_item *next = self->unburied->next;
+        free(self->unburied);
+        self->unburied = next;
+    }
+    dead_destroy(&self->dead);
+    acks_destroy(&self->acks);
+    free(self);
+    *self_p = NULL;
+}
