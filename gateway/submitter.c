@@ -24,6 +24,7 @@
 #include "proto/wire.h"
 
 #define BROKERS_MAX   16
+#define START_WAIT_S  5 /* for a broker in this process, so that the door opens with one */
 #define IN_FLIGHT_MAX 1 /* SUBMITs that one broker has not answered */
 
 /* One SUBMIT under way. */
@@ -57,6 +58,7 @@ struct submitter {
     uint64_t timeout_ms;
     bool is_stopping;
     pthread_mutex_t health_mutex;
+    pthread_cond_t health_known;
     struct broker_health health; /* guarded by health_mutex */
 };
 
@@ -163,6 +165,8 @@ static void publish_health(submitter_t *self)
     }
     pthread_mutex_lock(&self->health_mutex);
     self->health = health;
+    if (health.is_alive)
+        pthread_cond_broadcast(&self->health_known);
     pthread_mutex_unlock(&self->health_mutex);
 }
 
@@ -424,6 +428,16 @@ static int add_brokers(submitter_t *self, struct err *err)
     return 0;
 }
 
+static void await_broker(submitter_t *self)
+{
+    int rc = 0;
+    struct timespec until = (struct timespec){.tv_sec = (time_t)clock_wall_s() + START_WAIT_S};
+    pthread_mutex_lock(&self->health_mutex);
+    while (rc == 0 && !self->health.is_alive)
+        rc = pthread_cond_timedwait(&self->health_known, &self->health_mutex, &until);
+    pthread_mutex_unlock(&self->health_mutex);
+}
+
 submitter_t *submitter_new(const struct role_env *env, struct err *err)
 {
     submitter_t *self = calloc(1, sizeof *self);
@@ -435,11 +449,14 @@ submitter_t *submitter_new(const struct role_env *env, struct err *err)
     self->waiting_end = &self->waiting;
     self->mailbox.fd = -1;
     pthread_mutex_init(&self->health_mutex, NULL);
+    pthread_cond_init(&self->health_known, NULL);
     if (mailbox_init(&self->mailbox, err) == -1 || add_brokers(self, err) == -1) {
         submitter_destroy(&self);
         return NULL;
     }
     self->actor = zactor_new(run, self);
+    if (env->roles & R_BROKER)
+        await_broker(self);
     return self;
 }
 
@@ -457,6 +474,7 @@ void submitter_destroy(submitter_t **self_p)
         self->pool = next;
     }
     mailbox_fini(&self->mailbox);
+    pthread_cond_destroy(&self->health_known);
     pthread_mutex_destroy(&self->health_mutex);
     free(self);
     *self_p = NULL;
