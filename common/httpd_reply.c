@@ -111,6 +111,9 @@ static bool write_all(struct mg_connection *conn, const char *data, size_t len)
 
 int reply_send(struct exchange *self, const struct http_reply *reply)
 {
+    /* Before the sender can know that its request is over and send the next one. */
+    buf_fini(&self->worker->body);
+    body_release(self->worker);
     bool has_body = reply->status != 204 && reply->status != 304;
     int failed = head_add(self, reply, has_body);
     assert(!failed); /* what makes a head is ours or bounded by the request's head */
@@ -172,7 +175,6 @@ static void buf_trim(struct buf *buf)
 
 void worker_trim(struct worker *worker)
 {
-    buf_fini(&worker->body);
     buf_trim(&worker->reply_body);
     buf_trim(&worker->scratch);
     buf_trim(&worker->out);
