@@ -14,6 +14,7 @@ DIRS    := common proto gateway broker courier store
 SRC     := $(foreach d,$(DIRS),$(wildcard $(d)/*.c))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/gen/otlp.pb-c.o
 LIB     := $(BUILD)/libmcpd.a
+FAULTS  := $(BUILD)/faults/fsio.o $(BUILD)/faults/fsio_faults.o
 UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*_test.c))
 LINKS   := gateway broker courier
 
@@ -28,9 +29,9 @@ $(BUILD)/mcpd: $(BUILD)/mcpd.o $(LIB)
 	@for r in $(LINKS); do ln -sf mcpd $(BUILD)/mcpd-$$r; done
 
 # The same program with scripted faults in common/fsio (tests only).
-$(BUILD)/mcpd-faults: $(BUILD)/mcpd.o $(BUILD)/faults/fsio.o $(LIB)
+$(BUILD)/mcpd-faults: $(BUILD)/mcpd.o $(FAULTS) $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
-$(BUILD)/faults/fsio.o: common/fsio.c
+$(BUILD)/faults/%.o: common/%.c
 	@mkdir -p $(@D)
 	@echo "  CC $@"
 	$(Q)$(CC) $(CFLAGS) -DFSIO_FAULTS -MMD -MP -c -o $@ $<
@@ -49,10 +50,10 @@ $(BUILD)/gen/otlp.pb-c.o: $(BUILD)/gen/otlp.pb-c.c
 	$(Q)$(CC) $(filter-out -W%,$(CFLAGS)) -c -o $@ $<
 
 # Unit tests link the fault-scripting fsio, so that they can fail any write.
-$(BUILD)/unit/%: tests/unit/%.c $(BUILD)/faults/fsio.o $(LIB)
+$(BUILD)/unit/%: tests/unit/%.c $(FAULTS) $(LIB)
 	@mkdir -p $(@D)
 	@echo "  CC $@"
-	$(Q)$(CC) $(CFLAGS) -DFSIO_FAULTS -MMD -MP -o $@ $< $(BUILD)/faults/fsio.o $(LIB) -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) -DFSIO_FAULTS -MMD -MP -o $@ $< $(FAULTS) $(LIB) -lcmocka $(LDLIBS)
 
 setup:
 	tests/setup.sh
