@@ -57,7 +57,7 @@ int dead_read(dead_t *self, const struct dead_id *id, struct dead_letter *out,
 int dead_remove(dead_t *self, const struct dead_id *id, enum ack_kind kind,
                 struct err *err) MUST_USE;
 
-uint64_t dead_count(const dead_t *self);
+uint64_t dead_count(dead_t *self);
 uint64_t dead_dropped(const dead_t *self); /* over the share, since start */
 
 #endif

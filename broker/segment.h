@@ -27,7 +27,8 @@
 #define SEGMENT_EXTRA_MAX       ((uint32_t)8 * 1024)
 #define SEGMENT_BODY_MAX        ((uint32_t)1 << 30)
 
-/* What a file's header says. */
+/* What a file's header says. Magic, major version and checksum stay where they are in every
+ * version. */
 struct segment_header {
     uint64_t segno;
     uint8_t nonce[SEGMENT_NONCE_SIZE];
@@ -48,6 +49,8 @@ enum segment_validity {
     SEGMENT_UNKNOWN  /* a right checksum but a version or kind that is not ours */
 };
 
+/* The first 32 bits of a nonce, as records and ids carry it. */
+uint32_t segment_nonce32(const uint8_t nonce[SEGMENT_NONCE_SIZE]);
 void segment_header_encode(const struct segment_header *self, uint8_t out[SEGMENT_HEADER_SIZE]);
 enum segment_validity segment_header_decode(struct segment_header *self,
                                             const uint8_t bytes[SEGMENT_HEADER_SIZE]);
@@ -85,6 +88,11 @@ void record_header_encode(const struct record_header *self, uint8_t out[SEGMENT_
  * (a type or flag that must be understood and is not) or SEGMENT_VALID. */
 enum segment_validity record_header_decode(struct record_header *self, uint32_t nonce32,
                                            const uint8_t bytes[SEGMENT_RECORD_SIZE]);
+/* Of a file whose own header is damaged: whether these bytes are a record header, of which nonce.
+ */
+bool record_peek_nonce(const uint8_t bytes[SEGMENT_RECORD_SIZE], uint32_t *nonce32);
+/* First multiple of 8 below len at which a record's magic stands, or len. */
+size_t record_find_magic(const uint8_t *bytes, size_t len);
 /* Length on disk, padding to 8 included. */
 uint64_t record_disk_len(uint64_t extra_len, uint64_t meta_len, uint64_t body_len);
 
@@ -129,14 +137,31 @@ int record_note_encode(const struct record_note *self, struct buf *out) MUST_USE
 int record_note_decode(struct record_note *self, struct slice bytes) MUST_USE;
 
 /* The body of a SEAL. */
+#define SEGMENT_SEAL_FIXED   48u
+#define SEGMENT_SEAL_TRAILER 8u
+struct segment_place {
+    uint32_t ordinal;
+    uint64_t offset;
+};
 struct segment_seal {
-    uint32_t records;      /* DATA records in the file */
+    uint32_t records;      /* DATA or DEAD records in the file */
     uint32_t next_ordinal; /* records and lost ones */
+    uint32_t last_batch;   /* before the SEAL's own */
     uint64_t data_bytes;   /* meta and body of all records */
     uint64_t oldest_ns;
     uint64_t newest_ns;
     uint64_t end; /* offset of the SEAL record */
+    /* A record's place every 256 KiB or so, for readers that look for one. */
+    const struct segment_place *places;
+    uint32_t place_count;
 };
+size_t segment_seal_len(const struct segment_seal *self);
+/* out: segment_seal_len bytes, a multiple of 8; its last 8 are the trailer. */
+void segment_seal_encode(const struct segment_seal *self, uint8_t *out);
+/* Leaves places null. */
+int segment_seal_decode(struct segment_seal *self, const uint8_t *bytes, size_t len) MUST_USE;
+/* Length of the SEAL record that these last 8 bytes of a file end, or 0: they are no trailer. */
+uint32_t segment_seal_trailer(const uint8_t bytes[SEGMENT_SEAL_TRAILER]);
 
 enum ack_kind {
     ACK_DONE = 1,
@@ -158,6 +183,8 @@ struct ack_entry {
 bool ack_is_final(uint8_t kind);
 
 void ack_header_encode(const struct segment_header *segment, uint8_t out[SEGMENT_ACK_HEADER_SIZE]);
+bool ack_header_decode(const uint8_t bytes[SEGMENT_ACK_HEADER_SIZE], uint64_t *segno,
+                       uint8_t nonce[SEGMENT_NONCE_SIZE]) MUST_USE;
 /* True when the bytes are the header of this segment's ack file (its nonce). */
 bool ack_header_matches(const struct segment_header *segment,
                         const uint8_t bytes[SEGMENT_ACK_HEADER_SIZE]);

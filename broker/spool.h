@@ -74,7 +74,8 @@ struct spool_usage {
     uint64_t oldest_ns; /* arrival of the oldest waiting record, to the accuracy of a segment's
                            oldest; 0: none. Delivery knows better for its window */
     uint32_t segments;
-    bool is_full; /* a request was refused and use has not fallen to 95 % of limit since */
+    bool is_full;     /* a request was refused and use has not fallen to 95 % of limit since */
+    bool is_low_disk; /* spool_set_low_disk, or the file system gave no space: as good as full */
 };
 void spool_usage(spool_t *self, struct spool_usage *out);
 
@@ -141,6 +142,7 @@ struct spool_blob {
     char *memory;
     struct slice meta;
     struct slice body;
+    struct record_origin origin; /* where it came from first; history: as stored */
 };
 /* Reads and checks one record. Blocks on the disk; holds no lock meanwhile. */
 enum read_result spool_read(spool_t *self, const struct record_ref *ref, struct spool_blob *out,
