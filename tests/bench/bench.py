@@ -52,6 +52,11 @@ def probe_sync_ms(folder):
     return statistics.median(times)
 
 
+def circumstances(folder):
+    return (f"{datetime.date.today()}, {machine()}, {file_system(folder)}; "
+            f"1 KiB append + fdatasync {probe_sync_ms(folder):.2f} ms.")
+
+
 def table(rows):
     lines = ["| what | rounds | ours | against | ratio | at least | aim | |",
              "|---|---|---|---|---|---|---|---|"]
@@ -66,17 +71,23 @@ def notes(rows):
 
 HEAD = """# Bench
 
-Written by `make bench`; each figure is the median of rounds in which the two sides took turns.
-The machine is shared and its disk virtual: compare the ratios, not the digits.
-
+Written by `make bench` and `make interop`; each figure is the median of rounds in which the two
+sides took turns. The machine is shared and its disk virtual: compare the ratios, not the digits.
 """
+DOC = ROOT / "docs" / "bench.md"
 
 
-def write_doc(rows, context):
-    path = ROOT / "docs" / "bench.md"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(HEAD + context + "\n\n" + table(rows) + "\n\n" + notes(rows) + "\n",
-                    encoding="utf-8")
+def write_section(title, rows, context):
+    """Replaces one section of docs/bench.md, or adds it; the others stay as they are."""
+    sections = {}
+    if DOC.exists():
+        for part in DOC.read_text(encoding="utf-8").split("\n## ")[1:]:
+            name, _, text = part.partition("\n")
+            sections[name] = text.strip()
+    sections[title] = "\n\n".join(filter(None, [context, table(rows), notes(rows)]))
+    DOC.parent.mkdir(exist_ok=True)
+    DOC.write_text(HEAD + "".join(f"\n## {name}\n\n{text}\n" for name, text in sections.items()),
+                   encoding="utf-8")
 
 
 def main():
@@ -90,8 +101,7 @@ def main():
     base = os.environ.get("BENCH_DIR", str(ROOT / "build"))
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=base))
     try:
-        context = (f"{datetime.date.today()}, {machine()}, {file_system(folder)}; "
-                   f"1 KiB append + fdatasync {probe_sync_ms(folder):.2f} ms.")
+        context = circumstances(folder)
         print(context)
         rows = []
         for name in wanted:
@@ -100,7 +110,7 @@ def main():
         print(table(rows))
         print(notes(rows))
         if not options.no_doc and set(wanted) == set(CASES):
-            write_doc(rows, context)
+            write_section("The relay against the best that could stand in its place", rows, context)
         return 1 if any(row.is_void for row in rows) else 0
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -22,12 +22,14 @@ class WrkResult:
         self.p50_ms = float(p50[1]) * UNIT_MS[p50[2]]
 
 
-def wrk(port, seconds, connections=64, body_bytes=1024, path="/v1/ingest"):
-    """POSTs over keep-alive connections for some seconds."""
+def wrk(port, seconds, connections=64, body_bytes=1024, path="/v1/ingest", body_file=None,
+        body_type="application/json"):
+    """POSTs over keep-alive connections for some seconds: a file, or body_bytes of nothing."""
     threads = min(2, connections)
     done = subprocess.run(
         ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--latency", "--timeout",
          "10s", "-s", str(SCRIPT), f"http://127.0.0.1:{port}{path}"],
-        env={**os.environ, "BODY_BYTES": str(body_bytes)}, capture_output=True, text=True,
-        check=True)
+        env={**os.environ, "BODY_BYTES": str(body_bytes), "BODY_TYPE": body_type,
+             **({"BODY_FILE": str(body_file)} if body_file else {})},
+        capture_output=True, text=True, check=True)
     return WrkResult(done.stdout)
