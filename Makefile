@@ -20,7 +20,7 @@ LINKS   := gateway broker courier
 
 # `make V=1` shows the commands.
 Q       := $(if $(V),,@)
-.PHONY: all setup run demo check unit system asan lint docs bench fault install sizes clean format
+.PHONY: all setup run demo check unit system asan lint docs bench fault interop install sizes clean format
 .SECONDARY:
 all: $(BUILD)/mcpd $(BUILD)/mcpd-faults
 
@@ -79,6 +79,10 @@ bench: all
 	tests/bench/run.sh
 fault: all
 	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q tests/fault $(PYTEST_ARGS)
+# Against a real OpenTelemetry SDK and Collector; what cannot be built here is skipped, loudly.
+interop: all
+	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q tests/interop $(PYTEST_ARGS)
+	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) tests/interop/bench_collector.py $(B11_ARGS)
 format:
 	clang-format -i mcpd.c $(SRC) $(wildcard $(DIRS:%=%/*.h)) $(wildcard tests/*/*.c tests/*/*.h)
 install: all

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""What a daemon gives back over its read API, as items of the form that sdk-sender prints."""
+import json
+
+from lib import http
+
+KINDS = {"unspecified": 0, "internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}
+STATUSES = {"unset": 0, "ok": 1, "error": 2}
+
+
+def read(daemon, path):
+    reply = http.get(daemon.port, path)
+    assert reply.status == 200, (path, reply)
+    return json.loads(reply.body)
+
+
+def pages(daemon, path, rows, limit=100):
+    """Every row of a list, page by page to the end of the cursors."""
+    cursor = ""
+    while cursor is not None:
+        page = read(daemon, f"{path}?limit={limit}{cursor}")
+        yield from page[rows]
+        following = page.get("next_cursor")
+        cursor = f"&cursor={following}" if following else None
+
+
+def span_item(span):
+    return {"is": "span", "trace_id": span["trace_id"], "span_id": span["span_id"],
+            "parent_id": span.get("parent_id", ""), "name": span["name"],
+            "kind": KINDS[span["kind"]], "status": STATUSES[span["status"]],
+            "start_ns": span["start_ns"], "end_ns": span["end_ns"],
+            "message": span.get("status_message", ""), "attributes": span.get("attributes", {}),
+            "events": [{"attributes": {}, **event} for event in span.get("events", [])],
+            "links": [{"trace_id": link["trace_id"], "span_id": link["span_id"],
+                       "attributes": link.get("attributes", {})} for link in span.get("links", [])],
+            "resource": span.get("resource", {}), "scope": span.get("scope", {}).get("name", "")}
+
+
+def stored_traces(daemon):
+    """{trace id: its row of the list, with "spans"}"""
+    traces = {}
+    for row in pages(daemon, "/v1/traces", "traces"):
+        assert row["trace_id"] not in traces, f"listed twice: {row}"
+        traces[row["trace_id"]] = {**row, **read(daemon, f"/v1/traces/{row['trace_id']}")}
+    return traces
+
+
+def stored_spans(daemon):
+    """Every span of every trace; the sums beside a trace must be those of its spans."""
+    items = []
+    for trace in stored_traces(daemon).values():
+        spans = trace["spans"]
+        assert trace["span_count"] == len(spans), trace
+        for sum_, tokens in (("in_tok", "in_tok"), ("out_tok", "out_tok")):
+            assert trace[sum_] == sum(span.get(tokens, 0) or 0 for span in spans), trace
+        items += [span_item(span) for span in spans]
+    return items

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""The OpenTelemetry SDK as sender: what its exporters were told is taken arrives, once, whatever
+happens on the way. Sent is what an Export that returned nil carried."""
+import pytest
+
+from lib.wait import wait_until
+from otlp_items import items_of
+from peers import Recorder, SdkSender, compare
+from stored import stored_spans
+
+TRACES, LOGS, POINTS = 600, 900, 300
+ITEMS = 3 * TRACES + LOGS + 3 * POINTS
+LOAD = {"traces": TRACES, "logs": LOGS, "points": POINTS, "batch": 40, "pause": "4ms"}
+RELAY = {"lease": "2s", "workers": 8}
+
+
+def crash_relay(relay, sender, at):
+    """kill -9 when `at` items are acknowledged; back only after the SDK has run into it."""
+    sender.wait_items(at)
+    relay.kill9()
+    sender.wait_failure()
+    relay.start()
+
+
+def outage(relay, sender, at, end, begin):
+    """The upstream goes away when `at` items are acknowledged, and comes back when the relay holds
+    requests for it."""
+    sender.wait_items(at)
+    end()
+    wait_until(lambda: relay.metric("mcpd_relay_spool_entries") >= 5, 30,
+               lambda: f"requests wait in the spool: {relay.metrics()}")
+    begin()
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
+def test_sdk_items_arrive_once_through_crash_and_outage(site, sdk_sender, compressed):
+    with Recorder() as upstream:
+        relay = site.relay(upstream=[upstream.url], **RELAY)
+        with SdkSender(sdk_sender, relay, gzip=compressed, seed=f"gzip {compressed}",
+                       **LOAD) as sender:
+            crash_relay(relay, sender, ITEMS // 4)
+            outage(relay, sender, ITEMS // 2, upstream.stop, upstream.start)
+            sender.wait_end()
+        relay.wait_drained()
+        assert len(sender.items) == ITEMS
+        assert relay.metric("mcpd_relay_dead_letter_total") == 0
+        encodings = {request.header("Content-Encoding") for request in upstream.kept()}
+        assert encodings == ({"gzip"} if compressed else {None})
+        compare(sender.items, items_of(upstream.kept()))
+
+
+def test_sdk_traces_are_read_back_from_the_daemon_as_sent(site, sdk_sender):
+    daemon = site.daemon()
+    relay = site.relay(upstream=[daemon.url], **RELAY)
+    with SdkSender(sdk_sender, relay, gzip=True, **{**LOAD, "logs": 0, "points": 0}) as sender:
+        crash_relay(relay, sender, TRACES * 3 // 4)
+        outage(relay, sender, TRACES * 3 // 2, daemon.kill9, daemon.start)
+        sender.wait_end()
+    relay.wait_drained()
+    assert relay.metric("mcpd_relay_dead_letter_total") == 0
+    assert len(sender.items) == 3 * TRACES
+    compare(sender.items, stored_spans(daemon))
