@@ -102,9 +102,9 @@ static enum refusal read_chunked(struct exchange *self, struct buf *body)
         int got = read_step(self, body, step);
         if (got == 0)
             return REFUSAL_NONE;
-        if (got < 0)
-            return clock_mono_ms() >= self->start_ms + PACE_GRACE_MS ? REFUSAL_BODY_LATE
-                                                                     : REFUSAL_BODY_SHORT;
+        if (got < 0) /* here the watcher wakes only whom it wants to end */
+            return atomic_load(&self->worker->slot->was_woken) ? REFUSAL_BODY_LATE
+                                                               : REFUSAL_BODY_SHORT;
         if (is_late(self, body))
             return REFUSAL_BODY_LATE;
     }

@@ -167,7 +167,7 @@ void body_discard(struct exchange *self);
 /* Gives back what the request holds of max_inflight_bytes. */
 void body_release(struct worker *worker);
 
-/* Sends the reply; returns its status. */
+/* Sends the reply; returns its status. The body is forgotten first. */
 int reply_send(struct exchange *self, const struct http_reply *reply);
 /* Answers with a refusal, whose connection is always closed. `allow`: extra header lines or null.
  */

@@ -65,19 +65,38 @@ static const char *connection_line(const struct exchange *self)
     return "Connection: keep-alive\r\n";
 }
 
+static int add_number(struct buf *out, uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + value % 10);
+    while ((value /= 10) > 0);
+    return buf_add(out, digits + at, sizeof digits - at);
+}
+
+/* Formatted text would cost as much as everything else the door does for a small request. */
 static int head_add(struct exchange *self, const struct http_reply *reply, bool has_body)
 {
     struct buf *out = &self->worker->out;
     buf_reset(out);
-    const char *reason = mg_get_response_code_text(self->conn, reply->status);
-    int failed = buf_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n", reply->status, reason,
-                            date_now(self->worker));
-    if (has_body)
-        failed |=
-            buf_printf(out, "Content-Type: %s\r\nContent-Length: %zu\r\n",
-                       reply->content_type ? reply->content_type : "text/plain", reply->body.len);
-    if (reply->retry_after_s > 0)
-        failed |= buf_printf(out, "Retry-After: %d\r\n", reply->retry_after_s);
+    int failed = buf_add_str(out, "HTTP/1.1 ");
+    failed |= add_number(out, (uint64_t)reply->status);
+    failed |= buf_add_str(out, " ");
+    failed |= buf_add_str(out, mg_get_response_code_text(self->conn, reply->status));
+    failed |= buf_add_str(out, "\r\nDate: ");
+    failed |= buf_add_str(out, date_now(self->worker));
+    if (has_body) {
+        failed |= buf_add_str(out, "\r\nContent-Type: ");
+        failed |= buf_add_str(out, reply->content_type ? reply->content_type : "text/plain");
+        failed |= buf_add_str(out, "\r\nContent-Length: ");
+        failed |= add_number(out, reply->body.len);
+    }
+    if (reply->retry_after_s > 0) {
+        failed |= buf_add_str(out, "\r\nRetry-After: ");
+        failed |= add_number(out, (uint64_t)reply->retry_after_s);
+    }
+    failed |= buf_add(out, "\r\n", 2);
     if (reply->extra_headers)
         failed |= buf_add_str(out, reply->extra_headers);
     failed |= buf_add_str(out, connection_line(self));
@@ -92,6 +111,9 @@ static bool write_all(struct mg_connection *conn, const char *data, size_t len)
 
 int reply_send(struct exchange *self, const struct http_reply *reply)
 {
+    /* Before the sender can know that its request is over and send the next one. */
+    buf_fini(&self->worker->body);
+    body_release(self->worker);
     bool has_body = reply->status != 204 && reply->status != 304;
     int failed = head_add(self, reply, has_body);
     assert(!failed); /* what makes a head is ours or bounded by the request's head */
@@ -153,7 +175,6 @@ static void buf_trim(struct buf *buf)
 
 void worker_trim(struct worker *worker)
 {
-    buf_fini(&worker->body);
     buf_trim(&worker->reply_body);
     buf_trim(&worker->scratch);
     buf_trim(&worker->out);

@@ -215,7 +215,6 @@ int serve_request(struct mg_connection *conn)
     atomic_store(&worker->slot->is_busy, true);
     int status = serve(&exchange, mg_get_request_info(conn));
     worker_trim(worker);
-    body_release(worker);
     atomic_store(&worker->slot->is_busy, false);
     return status;
 }

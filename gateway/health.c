@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-
 /* A word that intake says of itself, and what that means for senders. */
 static const struct {
     const char *intake;

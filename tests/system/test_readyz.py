@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""What a load balancer is told: it keeps sending to a relay that buffers, and moves away from one
+that can take no more."""
+from lib import http
+from lib.upstream import Reply, Upstream
+from lib.wait import wait_until
+
+NOWHERE = "http://127.0.0.1:9"
+BODY = b"x" * 50_000
+
+
+def wait_says(process, status, text, seconds=20.0):
+    """Until /readyz answers with the status and a text that begins so."""
+    wait_until(lambda: starts(process.readyz(), status, text), seconds,
+               lambda: f"{status} {text}, is {process.readyz()}\n{process.log()}")
+
+
+def starts(answer, status, text):
+    return answer is not None and answer[0] == status and answer[1].startswith(text)
+
+
+def small_spool(site, upstream):
+    return site.relay(upstream=[upstream], spool_max_bytes="4MiB", max_body_bytes="64KiB")
+
+
+def fill(relay):
+    """Posts until a request is refused; returns how many were taken."""
+    taken = 0
+    while True:
+        reply = http.post(relay.port, "/v1/ingest", BODY)
+        if reply.status != 202:
+            return taken, reply
+        taken += 1
+        assert taken < 1000
+
+
+def test_ok_while_an_upstream_is_reachable(site):
+    with Upstream() as up:
+        relay = site.relay(upstream=[up.url])
+        wait_says(relay, 200, "ok")
+        assert relay.readyz() == (200, "ok")
+
+
+def test_degraded_while_none_is_and_ok_again_with_the_first_delivery(site):
+    with Upstream() as up:
+        up.ready = Reply(503)
+        relay = site.relay(upstream=[up.url])
+        wait_says(relay, 200, "degraded; ")
+        assert http.post(relay.port, "/v1/ingest", b"{}").status == 202
+        up.ready = Reply(200)
+        wait_says(relay, 200, "ok")
+
+
+def test_no_upstream_and_nearly_full(site):
+    relay = small_spool(site, NOWHERE)
+    wait_says(relay, 200, "degraded; ")
+    posted = 0
+    while not starts(relay.readyz(), 503, "no upstream"):
+        answer = relay.readyz()
+        reply = http.post(relay.port, "/v1/ingest", BODY)
+        assert reply.status == 202, (answer, reply)  # it is told before the spool is full
+        posted += 1
+        wait_until(lambda n=posted: relay.metric("mcpd_relay_spool_entries") >= n, 10, "counted")
+        assert posted < 200
+    used = relay.metric("mcpd_relay_spool_bytes")
+    assert used >= 0.8 * (4 << 20)
+
+
+def test_full_then_free_again(site):
+    with Upstream(start=False) as up:
+        relay = small_spool(site, up.url)
+        taken, reply = fill(relay)
+        assert taken > 10
+        assert (reply.status, reply.headers["retry-after"]) == (503, "5")
+        wait_says(relay, 503, "full")
+        assert relay.metric("mcpd_relay_refused_full_total") >= 1
+        up.start()
+        relay.wait_drained(60)
+        wait_says(relay, 200, "ok")
+        assert http.post(relay.port, "/v1/ingest", BODY).status == 202
+        up.wait_for(taken)
+
+
+def test_full_spool_answers_in_the_senders_encoding(site):
+    relay = small_spool(site, NOWHERE)
+    fill(relay)
+    reply = http.post(relay.port, "/v1/traces", BODY, "application/x-protobuf")
+    assert (reply.status, reply.headers["retry-after"]) == (503, "5")
+    assert reply.headers["content-type"] == "application/x-protobuf"
+    assert reply.body.startswith(b"\x08\x0e\x12")  # google.rpc.Status, UNAVAILABLE
+
+
+def test_gateway_without_a_broker(site):
+    broker = site.broker()
+    gateway = site.gateway(broker, broker_timeout="1s")
+    wait_says(gateway, 200, "degraded; ")
+    assert http.post(gateway.port, "/v1/ingest", b"{}").status == 202
+    broker.kill9()
+    wait_says(gateway, 503, "no broker")
+    for path in ("/v1/ingest", "/v1/traces"):
+        reply = http.post(gateway.port, path, b"{}")
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+    assert http.get(gateway.port, "/healthz").status == 200
+    broker.start()
+    wait_says(gateway, 200, "degraded; ")
+    assert http.post(gateway.port, "/v1/ingest", b"{}").status == 202
+
+
+def test_stopped_broker_costs_a_503_in_time(site):
+    """A broker that hangs: the sender waits no longer than --broker-timeout and a little."""
+    broker = site.broker()
+    gateway = site.gateway(broker, broker_timeout="1s")
+    wait_says(gateway, 200, "degraded; ")
+    broker.pause()
+    reply = http.post(gateway.port, "/v1/ingest", b"{}", timeout=15)
+    assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+    wait_says(gateway, 503, "no broker")
+    broker.resume()
+    wait_says(gateway, 200, "degraded; ")
+    assert http.post(gateway.port, "/v1/ingest", b"{}").status == 202
