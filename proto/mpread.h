@@ -34,4 +34,32 @@ int mpread_map(struct mpread *self, uint32_t *count) MUST_USE;
 /* Steps over one value of any kind, with all that is nested in it. */
 int mpread_skip(struct mpread *self) MUST_USE;
 
+enum mpread_kind {
+    MPREAD_NIL,
+    MPREAD_BOOL,
+    MPREAD_INT,  /* fits int64 */
+    MPREAD_UINT, /* beyond int64 */
+    MPREAD_FLOAT,
+    MPREAD_STR,
+    MPREAD_BIN,
+    MPREAD_EXT,
+    MPREAD_ARRAY,
+    MPREAD_MAP,
+};
+
+struct mpread_value {
+    enum mpread_kind kind;
+    union {
+        bool boolean;
+        int64_t integer;
+        uint64_t beyond;
+        double number;
+        struct slice bytes; /* str, bin; ext: its type byte first */
+        uint32_t count;     /* array: elements; map: pairs; they follow */
+    };
+};
+
+/* Reads one value of any kind; of an array or map its head only. -1 as above. */
+int mpread_any(struct mpread *self, struct mpread_value *value) MUST_USE;
+
 #endif

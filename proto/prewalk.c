@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "proto/msgpack_head.h"
+#include "proto/mpread.h"
 #include "proto/pb_wire.h"
 
 struct walk {
@@ -178,32 +178,29 @@ enum batch_result prewalk_json(struct slice body, struct err *err)
 
 enum batch_result prewalk_msgpack(struct slice body, struct err *err)
 {
-    size_t left[PREWALK_DEPTH_MAX + 1] = {1}; /* values still to come; [0]: the body's own one */
+    uint64_t left[PREWALK_DEPTH_MAX + 1] = {1}; /* values still to come; [0]: the body's own one */
     struct walk walk = {.bytes = (const unsigned char *)body.data, .len = body.len, .err = err};
+    struct mpread reader;
+    mpread_init(&reader, body);
     for (;;) {
         while (walk.depth > 0 && left[walk.depth] == 0)
             walk.depth--;
         if (left[walk.depth] == 0)
             break;
         left[walk.depth]--;
-        struct msgpack_head head;
-        if (msgpack_head_read(&head, (struct slice){body.data + walk.at, walk.len - walk.at}) == -1)
-            return malformed(&walk, "msgpack cut short, or a byte that starts no value");
-        walk.at += head.head_len;
-        size_t rest = walk.len - walk.at;
-        if (!msgpack_is_container(head.kind)) {
-            walk.at += head.len; /* the head was only read because this much is there */
+        struct mpread_value value;
+        walk.at = (size_t)(reader.at - walk.bytes);
+        if (mpread_any(&reader, &value) == -1)
+            return malformed(&walk, "no msgpack value, or one longer than the bytes left,");
+        if (value.kind != MPREAD_ARRAY && value.kind != MPREAD_MAP)
             continue;
-        }
-        size_t children = head.kind == MSGPACK_MAP ? 2 * head.len : head.len;
-        if (children > rest)
-            return malformed(&walk, "a length is beyond the bytes left");
-        enum batch_result result = count_values(&walk, head.len + 1);
+        enum batch_result result = count_values(&walk, (size_t)value.count + 1);
         if (result != BATCH_OK)
             return result;
         if (walk.depth == PREWALK_DEPTH_MAX)
             return too_deep(&walk);
-        left[++walk.depth] = children;
+        left[++walk.depth] = value.kind == MPREAD_MAP ? 2 * (uint64_t)value.count : value.count;
     }
-    return walk.at == walk.len ? BATCH_OK : malformed(&walk, "bytes behind the value");
+    walk.at = (size_t)(reader.at - walk.bytes);
+    return mpread_at_end(&reader) ? BATCH_OK : malformed(&walk, "bytes behind the value");
 }

@@ -81,6 +81,13 @@ bool utf8_is_clean(struct slice text)
     return clean_prefix(text) == text.len;
 }
 
+size_t utf8_replacement(char *out)
+{
+    static const char replacement[UTF8_REPLACEMENT_LEN] = {'\xef', '\xbf', '\xbd'};
+    memcpy(out, replacement, sizeof(replacement));
+    return sizeof(replacement);
+}
+
 /* text is clean; the length of its longest part of at most max bytes that ends with a character. */
 static size_t cut_length(struct slice text, size_t max)
 {
@@ -116,8 +123,7 @@ int utf8_clean(struct arena *arena, struct slice text, size_t max_bytes, struct 
         at += part;
         if (at == text.len)
             break;
-        memcpy(out + len, UTF8_REPLACEMENT, UTF8_REPLACEMENT_LEN);
-        len += UTF8_REPLACEMENT_LEN;
+        len += utf8_replacement(out + len);
         at++;
     }
     *clean = (struct slice){out, len};

@@ -26,7 +26,8 @@ int utf8_clean(struct arena *arena, struct slice text, size_t max_bytes,
 /* Writes the code point (not a surrogate, at most U+10FFFF) and returns its length, 1 to 4. */
 size_t utf8_encode(unsigned code_point, char out[4]);
 
-#define UTF8_REPLACEMENT     "\xef\xbf\xbd"
+/* Writes U+FFFD and returns its length. */
 #define UTF8_REPLACEMENT_LEN 3
+size_t utf8_replacement(char *out);
 
 #endif

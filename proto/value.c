@@ -139,17 +139,15 @@ static size_t escape(struct slice text, char **out_p)
     } else if (byte >= 0x20 && byte < 0x80) {
         *out++ = (char)byte;
     } else if (byte > 0 && byte < 0x20) {
-        memcpy(out, "\\u00", 4);
-        out[4] = hex[byte >> 4];
-        out[5] = hex[byte & 15];
-        out += 6;
+        const char escaped[] = {'\\', 'u', '0', '0', hex[byte >> 4], hex[byte & 15]};
+        memcpy(out, escaped, sizeof(escaped));
+        out += sizeof(escaped);
     } else if ((len = utf8_sequence(text)) > 0) {
         memcpy(out, text.data, len);
         out += len;
     } else {
         len = 1;
-        memcpy(out, UTF8_REPLACEMENT, UTF8_REPLACEMENT_LEN);
-        out += UTF8_REPLACEMENT_LEN;
+        out += utf8_replacement(out);
     }
     *out_p = out;
     return len;
