@@ -197,12 +197,13 @@ static enum wire_result decode_fields(struct wire_message *self, const struct me
         return WIRE_BAD;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const struct field_row *field = &fields[row->first_field + i];
-        int rc = i >= row->field_count ? mpread_skip(&reader)
-                                       : field->type->decode(&reader, (char *)self + field->offset);
+        bool is_known = i < row->field_count;
+        const struct field_row *field = is_known ? &fields[row->first_field + i] : NULL;
+        int rc = is_known ? field->type->decode(&reader, (char *)self + field->offset)
+                          : mpread_skip(&reader);
         if (rc == -1) {
             err_set(err, "%s: bad value of %s", row->name,
-                    i < row->field_count ? field->name : "an unknown field");
+                    is_known ? field->name : "an unknown field");
             return WIRE_BAD;
         }
     }
