@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+/*
+ * backend: what the daemon asks of a store, as a table of functions, so that SQLite is one answer
+ * and a database server another. Decoding, keys, grouping and HTTP stay outside; SQL and what a
+ * given database does on failure stay inside.
+ *
+ * A store is opened once. Everything is done over connections, each used by one thread at a time.
+ */
+#ifndef MCPD_STORE_BACKEND_H
+#define MCPD_STORE_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "proto/batch.h"
+
+typedef struct backend_store backend_store_t;
+typedef struct backend_conn backend_conn_t;
+
+#define BACKEND_DIGEST_LEN 16
+#define TRACE_ID_LEN       16
+#define SPAN_ID_LEN        8
+
+struct backend_counts {
+    uint64_t accepted;
+    uint64_t duplicate;
+    uint64_t rejected;
+};
+
+/* One ingest request, decoded, and what became of it. */
+struct backend_request {
+    const char *project;
+    uint8_t key[BACKEND_DIGEST_LEN];  /* digest of the request's idempotency key */
+    uint8_t body[BACKEND_DIGEST_LEN]; /* digest of the decoded body */
+    uint64_t key_ttl_s;
+    struct batch batch; /* owned */
+
+    /* Set by backend write when it answered BACKEND_OK. */
+    struct backend_counts counts; /* as the sender gets them */
+    bool is_resend;               /* the key was known: nothing was written */
+    bool is_mismatch;             /* ... and the body is another one */
+    uint32_t *refused;            /* owned: positions of events that the database itself refused; */
+    size_t refused_count;         /* they are counted as rejected */
+};
+
+/* Zeroed, its batch ready for a decoder. */
+struct backend_request *backend_request_new(void) MUST_USE;
+void backend_request_destroy(struct backend_request **request_p);
+/* Notes that the database refused the event at this position of the batch. */
+void backend_request_refuse(struct backend_request *request, size_t position);
+
+enum backend_status {
+    BACKEND_OK,    /* committed; the results are set */
+    BACKEND_RERUN, /* nothing written, for a reason that lies in one of the requests: run each
+                      alone. Never the answer for a single request */
+    BACKEND_AWAY, /* nothing written (or nobody knows): the store is full, broken or out of reach */
+};
+
+/* What the trace list is asked for. Null and 0 leave a filter out. */
+struct trace_query {
+    const char *project;
+    int64_t from_ns; /* start, inclusive */
+    int64_t to_ns;   /* start, exclusive; INT64_MAX: no end */
+    const char *session;
+    const char *model;
+    const char *tool;
+    const char *agent;
+    int has_errors; /* -1: any, 0: none, 1: some */
+    int limit;      /* rows, 1 or more */
+    /* Only what comes after this row in the order (start, id), newest first. */
+    bool has_cursor;
+    int64_t cursor_start_ns;
+    uint8_t cursor_trace_id[TRACE_ID_LEN];
+    uint64_t deadline_ms; /* clock_mono_ms; reading that takes longer fails */
+};
+
+struct trace_key {
+    const char *project;
+    uint8_t trace_id[TRACE_ID_LEN];
+    uint64_t deadline_ms; /* clock_mono_ms; reading that takes longer fails */
+};
+
+/* A row of the trace list. Texts may be null and live until the sink returned. */
+struct trace_row {
+    uint8_t trace_id[TRACE_ID_LEN];
+    const char *session;
+    const char *root_name;
+    int64_t start_ns;
+    int64_t end_ns;
+    int64_t spans;
+    int64_t errors;
+    int64_t in_tok;
+    int64_t out_tok;
+    int64_t cost_micro;
+    bool has_cost;
+    int64_t last_seen_s;
+};
+
+/* Take one row; -1 (no room) ends the reading, which then fails as too large. */
+typedef int trace_sink(void *arg, const struct trace_row *row);
+typedef int span_sink(void *arg, const struct span *span);
+
+struct backend {
+    const char *name;
+    unsigned writers; /* connections that are worth writing on at once */
+
+    /* Opens, creates or refuses the store that `where` names; blocks. Null with the reason. */
+    backend_store_t *(*open)(const char *where, struct err *err);
+    void (*close)(backend_store_t **self_p); /* after all its connections */
+
+    backend_conn_t *(*connect)(backend_store_t *store, bool is_writer, struct err *err);
+    void (*disconnect)(backend_conn_t **conn_p);
+
+    /* All requests in one transaction: rows, rollups and key rows of all, or nothing. */
+    enum backend_status (*write)(backend_conn_t *conn, struct backend_request *const *requests,
+                                 size_t count, struct err *err);
+
+    /* Does the store answer? is_deep also proves that it can commit. 0 or -1. */
+    int (*probe)(backend_conn_t *conn, bool is_deep, struct err *err);
+
+    /* Forgets what is past its time, at most `max_rows` of each kind. Returns the rows removed of
+     * the kind that had most, or -1. */
+    int (*sweep)(backend_conn_t *conn, int max_rows, struct err *err);
+
+    /* Reading: 0, or -1 with the reason. */
+    int (*list_traces)(backend_conn_t *conn, const struct trace_query *query, trace_sink *sink,
+                       void *arg, struct err *err);
+    /* The trace goes to row_sink, then its spans in order of start to sink. 0; 1 when there is no
+     * such trace; -1. */
+    int (*read_trace)(backend_conn_t *conn, const struct trace_key *key, trace_sink *row_sink,
+                      span_sink *sink, void *arg, struct err *err);
+};
+
+#endif

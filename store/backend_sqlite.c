@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The descriptor that holds the flock stays open until the last connection is gone: closing any
+ * descriptor of the file would drop the record locks that SQLite itself holds on it.
+ */
+#include "store/backend_sqlite.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/fsio.h"
+#include "store/sqlite_conn.h"
+#include "store/sqlite_schema.h"
+
+struct backend_store {
+    char *path;
+    int lock_fd;
+};
+
+static int lock_file(backend_store_t *self, struct err *err)
+{
+    self->lock_fd = fsio_open(AT_FDCWD, self->path, O_RDWR | O_CREAT);
+    if (self->lock_fd == -1)
+        return err_set(err, "cannot open the data file %s: %s", self->path, strerror(errno));
+    if (fsio_lock(self->lock_fd) == 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return err_set(err, "the data file %s is in use by another daemon", self->path);
+    return err_set(err, "cannot lock the data file %s: %s", self->path, strerror(errno));
+}
+
+static void close_store(backend_store_t **self_p)
+{
+    backend_store_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    if (self->lock_fd != -1)
+        fsio_close(self->lock_fd);
+    free(self->path);
+    free(self);
+}
+
+static backend_store_t *open_store(const char *where, struct err *err)
+{
+    backend_store_t *self = calloc(1, sizeof *self);
+    assert(self);
+    self->path = slice_dup(slice_of(where));
+    self->lock_fd = -1;
+    backend_conn_t *conn = NULL;
+    struct err reason;
+    if (lock_file(self, err) == -1)
+        goto fail;
+    conn = sqlite_conn_new(self->path, true, &reason);
+    if (!conn || sqlite_schema_ensure(conn, &reason) == -1) {
+        err_set(err, "%s: %s", self->path, reason.text);
+        goto fail;
+    }
+    sqlite_conn_destroy(&conn);
+    return self;
+fail:
+    sqlite_conn_destroy(&conn);
+    close_store(&self);
+    return NULL;
+}
+
+static backend_conn_t *connect_store(backend_store_t *store, bool is_writer, struct err *err)
+{
+    return sqlite_conn_new(store->path, is_writer, err);
+}
+
+static int probe(backend_conn_t *conn, bool is_deep, struct err *err)
+{
+    struct sqlite_call call;
+    if (is_deep)
+        return sqlite_conn_run(conn, STATEMENT_PROBE_WRITE, err) == SQLITE_OK ? 0 : -1;
+    if (sqlite_conn_prepare(conn, STATEMENT_PROBE, &call, err) == -1)
+        return -1;
+    int rc = sqlite_conn_row(conn, &call, err);
+    sqlite3_reset(call.statement);
+    return rc == SQLITE_ROW ? 0 : -1;
+}
+
+static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
+{
+    static const enum sqlite_statement sweeps[] = {STATEMENT_SWEEP_KEYS, STATEMENT_SWEEP_REJECTS};
+    int most = 0;
+    for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
+        struct sqlite_call call;
+        if (sqlite_conn_prepare(conn, sweeps[i], &call, err) == -1)
+            return -1;
+        sqlite_bind_int(&call, max_rows);
+        if (sqlite_conn_finish(conn, &call, err) != SQLITE_OK)
+            return -1;
+        int removed = sqlite3_changes(conn->db);
+        if (removed > most)
+            most = removed;
+    }
+    return most;
+}
+
+const struct backend backend_sqlite = {
+    .name = "sqlite",
+    .writers = 1, /* SQLite has one writer at a time */
+    .open = open_store,
+    .close = close_store,
+    .connect = connect_store,
+    .disconnect = sqlite_conn_destroy,
+    .write = sqlite_write,
+    .probe = probe,
+    .sweep = sweep,
+    .list_traces = sqlite_list_traces,
+    .read_trace = sqlite_read_trace,
+};

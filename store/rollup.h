@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+/*
+ * rollup: what the rows that a transaction really adds change in the rows of their traces. Pure
+ * arithmetic; one thread.
+ *
+ * Texts are borrowed from the batches: the list must not outlive them.
+ */
+#ifndef MCPD_STORE_ROLLUP_H
+#define MCPD_STORE_ROLLUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/batch.h"
+
+/* What to add to one trace. */
+struct trace_delta {
+    int64_t project;
+    uint8_t trace_id[16];
+    struct slice session;   /* empty: none of the spans has one */
+    struct slice root_name; /* empty: the root is not among them */
+    int64_t start_ns;       /* smallest */
+    int64_t end_ns;         /* largest; of an open span its start */
+    int64_t spans;
+    int64_t errors;
+    int64_t in_tok;
+    int64_t out_tok;
+};
+
+struct rollup {
+    struct trace_delta *deltas;
+    size_t count;
+    size_t capacity;
+};
+
+/* What a stored open span had counted before it was completed. */
+struct rollup_before {
+    bool is_error;
+    int64_t in_tok; /* as counted, see rollup_tokens */
+    int64_t out_tok;
+};
+
+void rollup_init(struct rollup *self);
+void rollup_fini(struct rollup *self);
+void rollup_reset(struct rollup *self);
+
+/* The tokens of a span that count for its trace: those of calls to a model. An agent's or a
+ * workflow's span may repeat the sum of its children and counts nothing. */
+int64_t rollup_tokens(struct slice op, int64_t tokens);
+
+/* A new row; with `before`, one that completes an open span instead. */
+void rollup_add(struct rollup *self, int64_t project, const struct span *span,
+                const struct rollup_before *before);
+
+/* Makes one delta of all that are for the same trace, in the order of project and id. */
+void rollup_fold(struct rollup *self);
+
+#endif

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+/*
+ * sqlite_conn: one connection to the SQLite store with its prepared statements; what the writing
+ * and the reading half of the backend stand on. One thread at a time.
+ */
+#ifndef MCPD_STORE_SQLITE_CONN_H
+#define MCPD_STORE_SQLITE_CONN_H
+
+#include <sqlite3.h>
+
+#include "store/backend.h"
+#include "store/rollup.h"
+
+enum sqlite_statement {
+#define STATEMENT(id, sql) STATEMENT_##id,
+#include "store/sqlite_statements.def"
+#undef STATEMENT
+    STATEMENT_COUNT
+};
+
+struct backend_conn {
+    sqlite3 *db;
+    sqlite3_stmt *statements[STATEMENT_COUNT]; /* prepared when first used */
+    struct rollup rollup;                      /* of the transaction under way */
+    uint64_t deadline_ms;                      /* of the reading under way; 0: none */
+};
+
+/* Opens the file, which exists; sets what holds for every connection. Null with the reason. */
+backend_conn_t *sqlite_conn_new(const char *path, bool is_writer, struct err *err) MUST_USE;
+void sqlite_conn_destroy(backend_conn_t **self_p);
+
+/* A statement that is given its values, in the order of its parameters. The values must live until
+ * it was reset. */
+struct sqlite_call {
+    sqlite3_stmt *statement;
+    int next; /* parameter */
+    int rc;   /* the first failure */
+};
+
+/* The statement, reset and ready for its values. -1 with the reason. */
+int sqlite_conn_prepare(backend_conn_t *self, enum sqlite_statement id, struct sqlite_call *call,
+                        struct err *err) MUST_USE;
+void sqlite_bind_int(struct sqlite_call *call, int64_t value);
+void sqlite_bind_null(struct sqlite_call *call);
+void sqlite_bind_blob(struct sqlite_call *call, const uint8_t *bytes, size_t len);
+void sqlite_bind_slice(struct sqlite_call *call, struct slice text);    /* empty: NULL */
+void sqlite_bind_required(struct sqlite_call *call, struct slice text); /* empty: '' */
+void sqlite_bind_text(struct sqlite_call *call, const char *text);      /* null: NULL */
+
+/* Steps a statement that has its values and gives no rows, and resets it. Returns SQLite's code,
+ * SQLITE_OK for done, else with the reason. */
+int sqlite_conn_finish(backend_conn_t *self, struct sqlite_call *call, struct err *err) MUST_USE;
+/* Steps one that gives at most one row: SQLITE_ROW, SQLITE_DONE or a failure with the reason. */
+int sqlite_conn_row(backend_conn_t *self, struct sqlite_call *call, struct err *err) MUST_USE;
+/* Runs a statement that gives no rows and has no values; as finish. */
+int sqlite_conn_run(backend_conn_t *self, enum sqlite_statement id, struct err *err) MUST_USE;
+/* Ends whatever transaction is open. */
+void sqlite_conn_rollback(backend_conn_t *self);
+/* Writes SQLite's own words for the last failure. -1. */
+int sqlite_conn_error(backend_conn_t *self, const char *doing, struct err *err);
+
+/* The backend's functions, see backend.h. */
+enum backend_status sqlite_write(backend_conn_t *conn, struct backend_request *const *requests,
+                                 size_t count, struct err *err);
+int sqlite_list_traces(backend_conn_t *conn, const struct trace_query *query, trace_sink *sink,
+                       void *arg, struct err *err);
+int sqlite_read_trace(backend_conn_t *conn, const struct trace_key *key, trace_sink *row_sink,
+                      span_sink *sink, void *arg, struct err *err);
+
+#endif

@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The promise: what is sent twice is stored and counted once, whichever way it comes twice; and a
+ * request that cannot be stored harms none beside it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "store/backend_sqlite.h"
+
+#define START_NS  1767323045000000000ull
+#define DAY_NS    86400000000000ull
+#define KEY_TTL_S 3600
+
+struct fixture {
+    char folder[64];
+    char path[96];
+    backend_store_t *store;
+    backend_conn_t *writer;
+    backend_conn_t *reader;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *self = calloc(1, sizeof *self);
+    struct err err;
+    snprintf(self->folder, sizeof self->folder, "/tmp/mcpd-store-XXXXXX");
+    assert_non_null(mkdtemp(self->folder));
+    snprintf(self->path, sizeof self->path, "%s/mcpd.db", self->folder);
+    self->store = backend_sqlite.open(self->path, &err);
+    assert_non_null(self->store);
+    self->writer = backend_sqlite.connect(self->store, true, &err);
+    self->reader = backend_sqlite.connect(self->store, false, &err);
+    assert_non_null(self->writer);
+    assert_non_null(self->reader);
+    *state = self;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *self = *state;
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    backend_sqlite.disconnect(&self->reader);
+    backend_sqlite.disconnect(&self->writer);
+    backend_sqlite.close(&self->store);
+    for (size_t i = 0; i < 3; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s%s", self->path, suffixes[i]);
+        unlink(path);
+    }
+    rmdir(self->folder);
+    free(self);
+    return 0;
+}
+
+/* Runs SQL on the file from outside, as another program would. */
+static void sql(struct fixture *self, const char *text)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(self->path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static int64_t number(struct fixture *self, const char *query)
+{
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open(self->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, query, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t result = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return result;
+}
+
+static struct backend_request *new_request(uint8_t key)
+{
+    struct backend_request *request = backend_request_new();
+    request->project = "default";
+    request->key_ttl_s = KEY_TTL_S;
+    memset(request->key, key, sizeof request->key);
+    memset(request->body, key, sizeof request->body);
+    return request;
+}
+
+/* A closed chat span with 10 tokens in and 3 out. */
+static struct span *add_span(struct backend_request *request, uint8_t trace, uint8_t id)
+{
+    struct event *event = batch_add(&request->batch, EVENT_SPAN);
+    struct span *span = &event->span;
+    memset(span->trace_id, trace, sizeof span->trace_id);
+    memset(span->span_id, id, sizeof span->span_id);
+    span->start_ns = START_NS + id;
+    span->end_ns = START_NS + 1000 + id;
+    span->name = slice_of("chat m");
+    span->op = slice_of("chat");
+    span->model = slice_of("m");
+    span->in_tok = 10;
+    span->out_tok = 3;
+    span->attrs = slice_of("{}");
+    return span;
+}
+
+static enum backend_status write_all(struct fixture *self, struct backend_request **requests,
+                                     size_t count)
+{
+    struct err err = {{0}};
+    enum backend_status status = backend_sqlite.write(self->writer, requests, count, &err);
+    if (status == BACKEND_AWAY)
+        print_message("%s\n", err.text);
+    return status;
+}
+
+static void check_counts(const struct backend_request *request, uint64_t accepted,
+                         uint64_t duplicate, uint64_t rejected)
+{
+    assert_int_equal(request->counts.accepted, accepted);
+    assert_int_equal(request->counts.duplicate, duplicate);
+    assert_int_equal(request->counts.rejected, rejected);
+}
+
+/* Writes one request alone, checks its counts and lets it go. */
+static void write_one(struct fixture *self, struct backend_request *request, uint64_t accepted,
+                      uint64_t duplicate, uint64_t rejected)
+{
+    assert_int_equal(write_all(self, &request, 1), BACKEND_OK);
+    check_counts(request, accepted, duplicate, rejected);
+    backend_request_destroy(&request);
+}
+
+static void check_trace(struct fixture *self, int64_t spans, int64_t errors, int64_t in_tok,
+                        int64_t out_tok)
+{
+    assert_int_equal(number(self, "SELECT spans FROM traces"), spans);
+    assert_int_equal(number(self, "SELECT errors FROM traces"), errors);
+    assert_int_equal(number(self, "SELECT in_tok FROM traces"), in_tok);
+    assert_int_equal(number(self, "SELECT out_tok FROM traces"), out_tok);
+}
+
+static struct backend_request *two_spans(uint8_t key)
+{
+    struct backend_request *request = new_request(key);
+    add_span(request, 1, 1);
+    add_span(request, 1, 2)->status = SPAN_STATUS_ERROR;
+    batch_reject(&request->batch, REJECT_BAD_ID, slice_of("x"), "not an id");
+    return request;
+}
+
+static void resend_is_answered_from_the_counts_of_then(void **state)
+{
+    struct fixture *self = *state;
+    write_one(self, two_spans(1), 2, 0, 1);
+    for (int i = 0; i < 2; i++) {
+        struct backend_request *again = two_spans(1);
+        assert_int_equal(write_all(self, &again, 1), BACKEND_OK);
+        assert_true(again->is_resend);
+        assert_false(again->is_mismatch);
+        check_counts(again, 0, 2, 1);
+        backend_request_destroy(&again);
+    }
+    assert_int_equal(number(self, "SELECT count(*) FROM spans"), 2);
+    check_trace(self, 2, 1, 20, 6);
+}
+
+static void twins_in_one_group_are_stored_once(void **state)
+{
+    struct fixture *self = *state;
+    struct backend_request *group[] = {two_spans(1), two_spans(1), two_spans(2)};
+    assert_int_equal(write_all(self, group, 3), BACKEND_OK);
+    check_counts(group[0], 2, 0, 1);
+    check_counts(group[1], 0, 2, 1);
+    check_counts(group[2], 0, 2, 1); /* another key, the same spans */
+    assert_true(group[1]->is_resend);
+    assert_false(group[2]->is_resend);
+    check_trace(self, 2, 1, 20, 6);
+    for (size_t i = 0; i < 3; i++)
+        backend_request_destroy(&group[i]);
+    /* The key row of the third has what it was told: its resend is told the same. */
+    write_one(self, two_spans(2), 0, 2, 1);
+}
+
+static void known_key_with_other_spans_stores_nothing(void **state)
+{
+    struct fixture *self = *state;
+    write_one(self, two_spans(1), 2, 0, 1);
+    struct backend_request *other = new_request(1);
+    memset(other->body, 9, sizeof other->body);
+    add_span(other, 7, 7);
+    assert_int_equal(write_all(self, &other, 1), BACKEND_OK);
+    assert_true(other->is_resend);
+    assert_true(other->is_mismatch);
+    backend_request_destroy(&other);
+    assert_int_equal(number(self, "SELECT count(*) FROM spans"), 2);
+    check_trace(self, 2, 1, 20, 6);
+}
+
+static void identity_catches_what_the_key_forgot(void **state)
+{
+    struct fixture *self = *state;
+    write_one(self, two_spans(1), 2, 0, 1);
+    sql(self, "DELETE FROM idem");
+    struct backend_request *again = two_spans(1);
+    assert_int_equal(write_all(self, &again, 1), BACKEND_OK);
+    assert_false(again->is_resend);
+    check_counts(again, 0, 2, 1);
+    backend_request_destroy(&again);
+    assert_int_equal(number(self, "SELECT count(*) FROM spans"), 2);
+    check_trace(self, 2, 1, 20, 6);
+}
+
+static void expired_key_is_no_key(void **state)
+{
+    struct fixture *self = *state;
+    struct err err;
+    write_one(self, two_spans(1), 2, 0, 1);
+    sql(self, "UPDATE idem SET expires_at = unixepoch() - 1");
+    struct backend_request *other = new_request(1);
+    add_span(other, 7, 7);
+    write_one(self, other, 1, 0, 0);
+    assert_int_equal(number(self, "SELECT accepted FROM idem"), 1);
+    assert_true(number(self, "SELECT expires_at - unixepoch() FROM idem") > KEY_TTL_S - 60);
+
+    sql(self, "UPDATE idem SET expires_at = unixepoch() - 1");
+    assert_int_equal(backend_sqlite.sweep(self->writer, 5000, &err), 1);
+    assert_int_equal(number(self, "SELECT count(*) FROM idem"), 0);
+    assert_int_equal(backend_sqlite.sweep(self->writer, 5000, &err), 0);
+}
+
+static void sweep_takes_no_more_than_asked(void **state)
+{
+    struct fixture *self = *state;
+    struct err err;
+    for (uint8_t i = 1; i <= 5; i++) {
+        struct backend_request *request = new_request(i);
+        add_span(request, i, i);
+        write_one(self, request, 1, 0, 0);
+    }
+    sql(self, "UPDATE idem SET expires_at = unixepoch() - 1 WHERE accepted = 1");
+    assert_int_equal(backend_sqlite.sweep(self->writer, 2, &err), 2);
+    assert_int_equal(number(self, "SELECT count(*) FROM idem"), 3);
+}
+
+static void open_span_is_completed_once(void **state)
+{
+    struct fixture *self = *state;
+    struct backend_request *request = new_request(1);
+    struct span *span = add_span(request, 1, 1);
+    span->end_ns = 0;
+    span->in_tok = BATCH_TOKENS_NONE;
+    span->out_tok = 1;
+    span->agent = slice_of("helper");
+    write_one(self, request, 1, 0, 0);
+    check_trace(self, 1, 0, 0, 1);
+
+    request = new_request(2);
+    span = add_span(request, 1, 1); /* open again: nothing new */
+    span->end_ns = 0;
+    write_one(self, request, 0, 1, 0);
+    check_trace(self, 1, 0, 0, 1);
+
+    request = new_request(3);
+    add_span(request, 1, 1)->status = SPAN_STATUS_ERROR;
+    write_one(self, request, 1, 0, 0);
+    check_trace(self, 1, 1, 10, 3);
+    assert_int_equal(number(self, "SELECT end_ns FROM spans"), (int64_t)(START_NS + 1001));
+    assert_int_equal(number(self, "SELECT agent = 'helper' FROM spans"), 1);
+    assert_int_equal(number(self, "SELECT end_ns FROM traces"), (int64_t)(START_NS + 1001));
+
+    request = new_request(4);
+    add_span(request, 1, 1)->end_ns = START_NS + 5000; /* closed already */
+    write_one(self, request, 0, 1, 0);
+    check_trace(self, 1, 1, 10, 3);
+    assert_int_equal(number(self, "SELECT end_ns FROM spans"), (int64_t)(START_NS + 1001));
+}
+
+/* A start and its end in one request, and both again under another key. */
+static void start_and_end_in_one_body(void **state)
+{
+    struct fixture *self = *state;
+    for (uint8_t key = 1; key <= 2; key++) {
+        struct backend_request *request = new_request(key);
+        add_span(request, 1, 1)->end_ns = 0;
+        add_span(request, 1, 1);
+        if (key == 1)
+            write_one(self, request, 2, 0, 0);
+        else
+            write_one(self, request, 0, 2, 0);
+        check_trace(self, 1, 0, 10, 3);
+    }
+}
+
+static void agent_spans_do_not_count_tokens_again(void **state)
+{
+    struct fixture *self = *state;
+    struct backend_request *request = new_request(1);
+    add_span(request, 1, 1)->op = slice_of("invoke_agent");
+    struct span *span = add_span(request, 1, 2);
+    span->has_parent = true;
+    span->name = slice_of("child");
+    write_one(self, request, 2, 0, 0);
+    check_trace(self, 2, 0, 10, 3);
+    assert_int_equal(number(self, "SELECT root_name = 'chat m' FROM traces"), 1);
+}
+
+/* Larger than any value that the database takes. */
+static struct slice huge_text(void)
+{
+    static char *text;
+    size_t len = (size_t)65 * 1024 * 1024;
+    if (!text) {
+        text = malloc(len);
+        assert_non_null(text);
+        memset(text, 'x', len);
+    }
+    return (struct slice){text, len};
+}
+
+static void request_that_fails_is_left_to_run_alone(void **state)
+{
+    struct fixture *self = *state;
+    struct backend_request *good = new_request(1);
+    struct backend_request *bad = new_request(2);
+    add_span(good, 1, 1);
+    add_span(bad, 2, 1);
+    add_span(bad, 2, 2)->attrs = huge_text();
+    struct backend_request *group[] = {good, bad};
+    assert_int_equal(write_all(self, group, 2), BACKEND_RERUN);
+    assert_int_equal(number(self, "SELECT count(*) FROM spans"), 0);
+    assert_int_equal(number(self, "SELECT count(*) FROM idem"), 0);
+    assert_int_equal(number(self, "SELECT count(*) FROM traces"), 0);
+
+    /* Alone, only the guilty event stays out. */
+    assert_int_equal(write_all(self, &bad, 1), BACKEND_OK);
+    check_counts(bad, 1, 0, 1);
+    assert_int_equal(bad->refused_count, 1);
+    assert_int_equal(bad->refused[0], 1);
+    check_trace(self, 1, 0, 10, 3);
+    assert_int_equal(number(self, "SELECT rejected FROM idem"), 1);
+    backend_request_destroy(&good);
+    backend_request_destroy(&bad);
+}
+
+static void request_refused_whole_leaves_nothing(void **state)
+{
+    struct fixture *self = *state;
+    struct backend_request *bad = new_request(1);
+    add_span(bad, 2, 2)->content = huge_text();
+    write_one(self, bad, 0, 0, 1);
+    assert_int_equal(number(self, "SELECT count(*) FROM spans"), 0);
+    assert_int_equal(number(self, "SELECT count(*) FROM idem"), 0);
+}
+
+static void rejects_are_kept_with_their_reason(void **state)
+{
+    struct fixture *self = *state;
+    write_one(self, two_spans(1), 2, 0, 1);
+    write_one(self, two_spans(1), 0, 2, 1);
+    assert_int_equal(number(self, "SELECT count(*) FROM rejects WHERE code = 'bad_id'"
+                                  " AND event_id = 'x' AND position = 2"),
+                     1);
+}
+
+/* A day is the span's own, so a resend on a later day finds it, and a trace is read over days. */
+static void trace_over_midnight_is_one(void **state)
+{
+    struct fixture *self = *state;
+    struct backend_request *request = new_request(1);
+    add_span(request, 1, 1);
+    struct span *span = add_span(request, 1, 2);
+    span->start_ns += 3 * DAY_NS;
+    span->end_ns += 3 * DAY_NS;
+    write_one(self, request, 2, 0, 0);
+    assert_int_equal(number(self, "SELECT max(day) - min(day) FROM spans"), 3);
+    check_trace(self, 2, 0, 20, 6);
+}
+
+/* Reading. */
+
+struct seen {
+    int rows;
+    int spans;
+    uint8_t first_byte[16];
+    struct trace_row last;
+};
+
+static int see_trace(void *arg, const struct trace_row *row)
+{
+    struct seen *seen = arg;
+    seen->first_byte[seen->rows++] = row->trace_id[0];
+    seen->last = *row;
+    return 0;
+}
+
+static int see_span(void *arg, const struct span *span)
+{
+    struct seen *seen = arg;
+    seen->first_byte[seen->spans++] = span->span_id[0];
+    assert_true(slice_equals(span->name, "chat m"));
+    assert_true(slice_equals(span->attrs, "{}"));
+    assert_int_equal(span->in_tok, 10);
+    return 0;
+}
+
+static struct trace_query any_trace(void)
+{
+    return (struct trace_query){.project = "default",
+                                .to_ns = INT64_MAX,
+                                .has_errors = -1,
+                                .limit = 10,
+                                .deadline_ms = clock_mono_ms() + 10000};
+}
+
+static struct seen list(struct fixture *self, const struct trace_query *query)
+{
+    struct seen seen = {0};
+    struct err err = {{0}};
+    assert_int_equal(backend_sqlite.list_traces(self->reader, query, see_trace, &seen, &err), 0);
+    return seen;
+}
+
+static void write_four_traces(struct fixture *self)
+{
+    struct backend_request *request = new_request(1);
+    for (uint8_t trace = 1; trace <= 4; trace++) {
+        struct span *span = add_span(request, trace, 1);
+        span->start_ns += trace == 4 ? 2 * DAY_NS : 0; /* 1, 2, 3 start at once */
+        span->end_ns += trace == 4 ? 2 * DAY_NS : 0;
+    }
+    request->batch.events[0].span.session = slice_of("s1");
+    request->batch.events[1].span.status = SPAN_STATUS_ERROR;
+    request->batch.events[2].span.tool = slice_of("grep");
+    struct span *late = add_span(request, 1, 2); /* of another day than its trace's start */
+    late->start_ns += DAY_NS;
+    late->end_ns += DAY_NS;
+    late->agent = slice_of("helper");
+    late->model = slice_of("other");
+    write_one(self, request, 5, 0, 0);
+}
+
+static void list_is_newest_first_in_pages(void **state)
+{
+    struct fixture *self = *state;
+    write_four_traces(self);
+    struct trace_query query = any_trace();
+    uint8_t got[8];
+    int count = 0;
+    query.limit = 1;
+    for (;;) {
+        struct seen seen = list(self, &query);
+        if (seen.rows == 0)
+            break;
+        assert_int_equal(seen.rows, 1);
+        assert_true(count < 8);
+        got[count++] = seen.first_byte[0];
+        query.has_cursor = true;
+        query.cursor_start_ns = seen.last.start_ns;
+        memcpy(query.cursor_trace_id, seen.last.trace_id, TRACE_ID_LEN);
+    }
+    assert_int_equal(count, 4);
+    assert_memory_equal(got, ((uint8_t[]){4, 3, 2, 1}), 4);
+}
+
+static void list_filters(void **state)
+{
+    struct fixture *self = *state;
+    write_four_traces(self);
+    struct trace_query cases[] = {any_trace(), any_trace(), any_trace(), any_trace(), any_trace(),
+                                  any_trace(), any_trace(), any_trace(), any_trace()};
+    cases[0].session = "s1";
+    cases[1].has_errors = 1;
+    cases[2].tool = "grep";
+    cases[3].agent = "helper";
+    cases[4].model = "other";
+    cases[5].from_ns = (int64_t)(START_NS + DAY_NS);
+    cases[6].to_ns = (int64_t)(START_NS + DAY_NS);
+    cases[7].project = "nobody";
+    cases[8].model = "m";
+    static const struct {
+        int rows;
+        uint8_t first;
+    } expected[] = {{1, 1}, {1, 2}, {1, 3}, {1, 1}, {1, 1}, {1, 4}, {3, 3}, {0, 0}, {4, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct seen seen = list(self, &cases[i]);
+        assert_int_equal(seen.rows, expected[i].rows);
+        assert_int_equal(seen.first_byte[0], expected[i].first);
+    }
+}
+
+static void trace_is_read_with_all_its_spans(void **state)
+{
+    struct fixture *self = *state;
+    struct err err;
+    write_four_traces(self);
+    struct trace_key key = {.project = "default", .deadline_ms = clock_mono_ms() + 10000};
+    struct seen seen = {0};
+    memset(key.trace_id, 1, sizeof key.trace_id);
+    assert_int_equal(
+        backend_sqlite.read_trace(self->reader, &key, see_trace, see_span, &seen, &err), 0);
+    assert_int_equal(seen.rows, 1);
+    assert_int_equal(seen.spans, 2);
+    assert_int_equal(seen.last.spans, 2);
+    assert_memory_equal(seen.first_byte, ((uint8_t[]){1, 2}), 2);
+    memset(key.trace_id, 9, sizeof key.trace_id);
+    assert_int_equal(
+        backend_sqlite.read_trace(self->reader, &key, see_trace, see_span, &seen, &err), 1);
+}
+
+static void reading_stops_at_its_deadline(void **state)
+{
+    struct fixture *self = *state;
+    struct err err;
+    struct seen seen = {0};
+    sql(self, "INSERT INTO projects (name) VALUES ('default');"
+              "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+              " INSERT INTO traces (project, trace_id, start_ns, end_ns, spans, errors, in_tok,"
+              " out_tok, last_seen) SELECT 1, randomblob(16), i, 864000000000000, 1, 0, 0, 0, 0"
+              " FROM n");
+    struct trace_query query = any_trace();
+    query.model = "none";
+    query.deadline_ms = clock_mono_ms() + 1;
+    assert_int_equal(backend_sqlite.list_traces(self->reader, &query, see_trace, &seen, &err), -1);
+    query = any_trace();
+    assert_int_equal(list(self, &query).rows, 10);
+}
+
+/* The file. */
+
+static void second_daemon_is_refused(void **state)
+{
+    struct fixture *self = *state;
+    struct err err;
+    assert_null(backend_sqlite.open(self->path, &err));
+    assert_non_null(strstr(err.text, "in use by another daemon"));
+    assert_non_null(strstr(err.text, self->path));
+}
+
+static void file_is_the_owners_only(void **state)
+{
+    struct fixture *self = *state;
+    struct stat status;
+    assert_int_equal(stat(self->path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+}
+
+static void foreign_or_newer_file_is_refused(void **state)
+{
+    static const char *const changes[] = {"UPDATE schema_version SET version = 99",
+                                          "PRAGMA application_id = 7"};
+    static const char *const reasons[] = {"version 99", "another program"};
+    struct fixture *self = *state;
+    struct err err;
+    backend_sqlite.disconnect(&self->reader);
+    backend_sqlite.disconnect(&self->writer);
+    backend_sqlite.close(&self->store);
+    for (size_t i = 0; i < 2; i++) {
+        sql(self, changes[i]);
+        assert_null(backend_sqlite.open(self->path, &err));
+        assert_non_null(strstr(err.text, reasons[i]));
+    }
+}
+
+static void probe_answers(void **state)
+{
+    struct fixture *self = *state;
+    struct err err;
+    assert_int_equal(backend_sqlite.probe(self->writer, false, &err), 0);
+    assert_int_equal(backend_sqlite.probe(self->writer, true, &err), 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(resend_is_answered_from_the_counts_of_then),
+        CASE(twins_in_one_group_are_stored_once),
+        CASE(known_key_with_other_spans_stores_nothing),
+        CASE(identity_catches_what_the_key_forgot),
+        CASE(expired_key_is_no_key),
+        CASE(sweep_takes_no_more_than_asked),
+        CASE(open_span_is_completed_once),
+        CASE(start_and_end_in_one_body),
+        CASE(agent_spans_do_not_count_tokens_again),
+        CASE(request_that_fails_is_left_to_run_alone),
+        CASE(request_refused_whole_leaves_nothing),
+        CASE(rejects_are_kept_with_their_reason),
+        CASE(trace_over_midnight_is_one),
+        CASE(list_is_newest_first_in_pages),
+        CASE(list_filters),
+        CASE(trace_is_read_with_all_its_spans),
+        CASE(reading_stops_at_its_deadline),
+        CASE(second_daemon_is_refused),
+        CASE(file_is_the_owners_only),
+        CASE(foreign_or_newer_file_is_refused),
+        CASE(probe_answers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
