@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One queue, a mutex over it, a condition for the threads and a semaphore in each waiting job, so
+ * that waking hundreds of callers does not send them all after the mutex.
+ *
+ * A job belongs to the caller of writer_store, who waits on it, except while it is TAKEN: then a
+ * thread is writing it. A caller whose time is up takes a QUEUED job back; a TAKEN one it can only
+ * leave behind as ABANDONED, for the thread to free.
+ */
+#include "store/writer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "store/wait.h"
+
+/* Bounds of a group: neither the transaction's time nor its log may grow without end. */
+#define GROUP_MAX_REQUESTS 512
+#define GROUP_MAX_EVENTS   8192
+
+#define ANSWER_LIMIT_MS 5000 /* a store silent for longer is not ready */
+#define WATCH_MS        1000 /* between probes of an idle or failing store */
+#define SWEEP_MS        10000
+#define SWEEP_AGAIN_MS  100 /* when a sweep left rows */
+#define SWEEP_ROWS      5000
+#define LOG_EVERY_MS    10000
+
+enum job_state { JOB_QUEUED, JOB_TAKEN, JOB_ABANDONED, JOB_DONE };
+
+struct job {
+    struct backend_request *request;
+    enum job_state state;
+    enum writer_verdict verdict;
+    sem_t ended;
+    struct job *prev;
+    struct job *next;
+};
+
+struct writer_thread {
+    writer_t *writer;
+    backend_conn_t *conn;
+    pthread_t thread;
+    bool is_keeper; /* sweeps and probes, too */
+    uint64_t watch_at_ms;
+    uint64_t sweep_at_ms;
+};
+
+struct writer {
+    const struct backend *backend;
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    struct job *head;
+    struct job *tail;
+    bool is_stopping;
+    uint64_t answered_at_ms;
+    bool is_failing; /* the last write failed for the store's sake */
+    struct log_limit log_limit;
+    struct writer_thread *threads;
+    size_t thread_count;
+};
+
+static void enqueue(writer_t *self, struct job *job)
+{
+    job->next = NULL;
+    job->prev = self->tail;
+    if (self->tail)
+        self->tail->next = job;
+    else
+        self->head = job;
+    self->tail = job;
+}
+
+static void unlink_job(writer_t *self, struct job *job)
+{
+    if (job->prev)
+        job->prev->next = job->next;
+    else
+        self->head = job->next;
+    if (job->next)
+        job->next->prev = job->prev;
+    else
+        self->tail = job->prev;
+}
+
+static void job_free(struct job *job)
+{
+    backend_request_destroy(&job->request);
+    sem_destroy(&job->ended);
+    free(job);
+}
+
+/* The caller's time is up. True when the job is a thread's now, which then frees it. */
+static bool give_up(writer_t *self, struct job *job)
+{
+    pthread_mutex_lock(&self->lock);
+    bool is_left_behind = job->state == JOB_TAKEN;
+    if (is_left_behind)
+        job->state = JOB_ABANDONED;
+    else if (job->state == JOB_QUEUED)
+        unlink_job(self, job);
+    pthread_mutex_unlock(&self->lock);
+    return is_left_behind;
+}
+
+enum writer_verdict writer_store(writer_t *self, struct backend_request **request_p,
+                                 uint64_t deadline_ms)
+{
+    struct job *job = calloc(1, sizeof *job);
+    assert(job);
+    job->request = *request_p;
+    job->verdict = WRITER_TIMED_OUT;
+    *request_p = NULL;
+    sem_init(&job->ended, 0, 0);
+
+    pthread_mutex_lock(&self->lock);
+    bool was_empty = !self->head;
+    enqueue(self, job);
+    pthread_mutex_unlock(&self->lock);
+    if (was_empty)
+        pthread_cond_signal(&self->filled);
+
+    if (!wait_for(&job->ended, deadline_ms) && give_up(self, job))
+        return WRITER_TIMED_OUT;
+    enum writer_verdict verdict = job->verdict;
+    *request_p = job->request;
+    job->request = NULL;
+    job_free(job);
+    return verdict;
+}
+
+/* Takes the first waiting jobs that fit a group; the lock is held. */
+static size_t take_group(writer_t *self, struct job *group[GROUP_MAX_REQUESTS])
+{
+    size_t count = 0;
+    size_t events = 0;
+    while (self->head && count < GROUP_MAX_REQUESTS) {
+        struct job *job = self->head;
+        events += job->request->batch.event_count;
+        if (count > 0 && events > GROUP_MAX_EVENTS)
+            break;
+        unlink_job(self, job);
+        job->state = JOB_TAKEN;
+        group[count++] = job;
+    }
+    return count;
+}
+
+/* Takes note of how the store behaved; the lock is not held. */
+static void note_answer(writer_t *self, bool is_ok, const struct err *err)
+{
+    uint64_t now_ms = clock_mono_ms();
+    pthread_mutex_lock(&self->lock);
+    bool was_failing = self->is_failing;
+    self->is_failing = !is_ok;
+    if (is_ok)
+        self->answered_at_ms = now_ms;
+    bool is_logged = !is_ok && log_allowed(&self->log_limit, LOG_EVERY_MS, now_ms);
+    pthread_mutex_unlock(&self->lock);
+    if (is_logged)
+        log_at(LEVEL_ERROR, "store.failing", NULL, LOG_TEXT("reason", err->text));
+    if (is_ok && was_failing)
+        log_at(LEVEL_INFO, "store.ok", NULL, LOG_TEXT("backend", self->backend->name));
+}
+
+static enum backend_status write_requests(struct writer_thread *thread,
+                                          struct backend_request *const *requests, size_t count)
+{
+    struct err err = {{0}};
+    enum backend_status status =
+        thread->writer->backend->write(thread->conn, requests, count, &err);
+    if (status != BACKEND_RERUN)
+        note_answer(thread->writer, status == BACKEND_OK, &err);
+    return status;
+}
+
+static void end_job(writer_t *self, struct job *job, enum backend_status status)
+{
+    /* A single request that a backend wants to see run again would come back for ever. */
+    assert(status != BACKEND_RERUN);
+    pthread_mutex_lock(&self->lock);
+    bool is_abandoned = job->state == JOB_ABANDONED;
+    job->verdict = status == BACKEND_OK ? WRITER_STORED : WRITER_AWAY;
+    job->state = JOB_DONE;
+    /* Inside the lock: a caller whose time is up just now may free the job once it has the lock. */
+    if (!is_abandoned)
+        sem_post(&job->ended);
+    pthread_mutex_unlock(&self->lock);
+    if (is_abandoned)
+        job_free(job);
+}
+
+static void write_group(struct writer_thread *thread, struct job **group, size_t count)
+{
+    struct backend_request *requests[GROUP_MAX_REQUESTS];
+    for (size_t i = 0; i < count; i++)
+        requests[i] = group[i]->request;
+    enum backend_status status = write_requests(thread, requests, count);
+    for (size_t i = 0; i < count; i++) {
+        enum backend_status own =
+            status == BACKEND_RERUN ? write_requests(thread, &requests[i], 1) : status;
+        end_job(thread->writer, group[i], own);
+    }
+}
+
+static void watch(struct writer_thread *thread, uint64_t now_ms)
+{
+    writer_t *self = thread->writer;
+    pthread_mutex_lock(&self->lock);
+    bool is_deep = self->is_failing;
+    bool is_due = is_deep || now_ms - self->answered_at_ms >= WATCH_MS;
+    pthread_mutex_unlock(&self->lock);
+    thread->watch_at_ms = now_ms + WATCH_MS;
+    if (!is_due)
+        return;
+    struct err err = {{0}};
+    note_answer(self, self->backend->probe(thread->conn, is_deep, &err) == 0, &err);
+}
+
+static void sweep(struct writer_thread *thread, uint64_t now_ms)
+{
+    struct err err = {{0}};
+    int removed = thread->writer->backend->sweep(thread->conn, SWEEP_ROWS, &err);
+    if (removed == -1)
+        log_at(LEVEL_WARN, "store.sweep_failed", NULL, LOG_TEXT("reason", err.text));
+    thread->sweep_at_ms = now_ms + (removed == SWEEP_ROWS ? SWEEP_AGAIN_MS : SWEEP_MS);
+}
+
+/* What the keeper does between groups. */
+static void upkeep(struct writer_thread *thread)
+{
+    uint64_t now_ms = clock_mono_ms();
+    if (!thread->is_keeper)
+        return;
+    if (now_ms >= thread->watch_at_ms)
+        watch(thread, now_ms);
+    if (now_ms >= thread->sweep_at_ms)
+        sweep(thread, now_ms);
+}
+
+static uint64_t next_upkeep_ms(const struct writer_thread *thread)
+{
+    if (!thread->is_keeper)
+        return clock_mono_ms() + SWEEP_MS;
+    return thread->watch_at_ms < thread->sweep_at_ms ? thread->watch_at_ms : thread->sweep_at_ms;
+}
+
+static void *run(void *arg)
+{
+    struct writer_thread *thread = arg;
+    writer_t *self = thread->writer;
+    struct job *group[GROUP_MAX_REQUESTS];
+    bool is_over = false;
+    log_thread_role("daemon");
+    while (!is_over) {
+        uint64_t wake_at_ms = next_upkeep_ms(thread);
+        pthread_mutex_lock(&self->lock);
+        int rc = 0;
+        while (!self->head && !self->is_stopping && rc != ETIMEDOUT)
+            rc = wait_until(&self->filled, &self->lock, wake_at_ms);
+        size_t count = take_group(self, group);
+        if (self->head)
+            pthread_cond_signal(&self->filled); /* there is work for another thread */
+        is_over = self->is_stopping && count == 0;
+        pthread_mutex_unlock(&self->lock);
+        if (count > 0)
+            write_group(thread, group, count);
+        if (!is_over)
+            upkeep(thread);
+    }
+    return NULL;
+}
+
+static int start_thread(writer_t *self, backend_store_t *store, struct err *err)
+{
+    struct writer_thread *thread = &self->threads[self->thread_count];
+    thread->writer = self;
+    thread->is_keeper = self->thread_count == 0;
+    thread->watch_at_ms = clock_mono_ms();
+    thread->sweep_at_ms = thread->watch_at_ms + WATCH_MS;
+    thread->conn = self->backend->connect(store, true, err);
+    if (!thread->conn)
+        return -1;
+    if (pthread_create(&thread->thread, NULL, run, thread) != 0) {
+        self->backend->disconnect(&thread->conn);
+        return err_set(err, "cannot start a writer thread");
+    }
+    self->thread_count++;
+    return 0;
+}
+
+writer_t *writer_new(const struct backend *backend, backend_store_t *store, struct err *err)
+{
+    writer_t *self = calloc(1, sizeof *self);
+    assert(self);
+    self->backend = backend;
+    pthread_mutex_init(&self->lock, NULL);
+    wait_init(&self->filled);
+    self->answered_at_ms = clock_mono_ms();
+    self->threads = calloc(backend->writers, sizeof *self->threads);
+    assert(self->threads);
+    for (unsigned i = 0; i < backend->writers; i++) {
+        if (start_thread(self, store, err) == -1) {
+            writer_destroy(&self);
+            return NULL;
+        }
+    }
+    return self;
+}
+
+void writer_destroy(writer_t **self_p)
+{
+    writer_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    pthread_mutex_lock(&self->lock);
+    self->is_stopping = true;
+    pthread_cond_broadcast(&self->filled);
+    pthread_mutex_unlock(&self->lock);
+    for (size_t i = 0; i < self->thread_count; i++) {
+        pthread_join(self->threads[i].thread, NULL);
+        self->backend->disconnect(&self->threads[i].conn);
+    }
+    free(self->threads);
+    pthread_cond_destroy(&self->filled);
+    pthread_mutex_destroy(&self->lock);
+    free(self);
+}
+
+bool writer_is_ready(writer_t *self, uint64_t now_ms)
+{
+    pthread_mutex_lock(&self->lock);
+    bool is_ready = !self->is_failing && now_ms - self->answered_at_ms < ANSWER_LIMIT_MS;
+    pthread_mutex_unlock(&self->lock);
+    return is_ready;
+}
