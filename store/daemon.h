@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+/*
+ * daemon: what the handlers of the daemon's door work on; made and ended by store_main, read by all
+ * of the door's threads.
+ */
+#ifndef MCPD_STORE_DAEMON_H
+#define MCPD_STORE_DAEMON_H
+
+#include <semaphore.h>
+
+#include "common/httpd.h"
+#include "common/metrics.h"
+#include "common/options.h"
+#include "store/readers.h"
+#include "store/writer.h"
+
+enum ingest_door { DOOR_TRACES, DOOR_NATIVE, DOOR_COUNT };
+
+/* The counters of one door, by result. */
+struct ingest_series {
+    metric_series_t *accepted;
+    metric_series_t *duplicate;
+    metric_series_t *rejected;
+};
+
+struct daemon {
+    const struct options *options;
+    const struct backend *backend;
+    backend_store_t *store;
+    writer_t *writer;
+    readers_t *readers;
+    sem_t decoders; /* how many more bodies may be decoded now */
+    struct ingest_series series[DOOR_COUNT];
+    httpd_t *door;
+};
+
+/* The project of requests whose key names none. */
+#define PROJECT_DEFAULT "default"
+
+#endif

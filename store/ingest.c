@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One request: decode (bounded to a few at once), make its key, hand it to the writer, answer with
+ * what the writer's transaction says. The decoded batch is all that waits for the disk; the
+ * inflated body is let go before.
+ */
+#include "store/ingest.h"
+
+#include <assert.h>
+#include <openssl/evp.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "proto/idem.h"
+#include "proto/inflate.h"
+#include "proto/native.h"
+#include "proto/otlp_json.h"
+#include "proto/otlp_pb.h"
+#include "proto/otlp_reply.h"
+#include "store/ingest_reply.h"
+#include "store/refusal.h"
+#include "store/wait.h"
+
+/* A body may inflate to so many times --max-body-bytes. */
+#define INFLATE_FACTOR 8
+/* How long a key is kept that the daemon made itself: only a resend of the same bytes has it. */
+#define DERIVED_KEY_TTL_S 3600
+
+typedef enum batch_result decode_fn(struct batch *batch, struct slice body,
+                                    const struct batch_policy *policy, struct err *err);
+typedef bool type_fn(const char *content_type);
+
+/* A content type that a door takes, and how it is decoded. */
+struct ingest_format {
+    type_fn *is_type;
+    decode_fn *decode;
+};
+
+static const struct ingest_format formats[DOOR_COUNT][3] = {
+    [DOOR_TRACES] = {{otlp_is_protobuf, otlp_pb_traces}, {otlp_is_json, otlp_json_traces}},
+    [DOOR_NATIVE] = {{otlp_is_json, native_json}},
+};
+static const char *const door_types[DOOR_COUNT] = {
+    [DOOR_TRACES] = "this path takes application/x-protobuf and application/json",
+    [DOOR_NATIVE] = "this path takes application/json",
+};
+
+static const struct ingest_format *find_format(enum ingest_door door, const char *content_type)
+{
+    for (const struct ingest_format *format = formats[door]; format->is_type; format++)
+        if (format->is_type(content_type))
+            return format;
+    return NULL;
+}
+
+static void digest(struct slice text, uint8_t out[BACKEND_DIGEST_LEN])
+{
+    uint8_t full[EVP_MAX_MD_SIZE];
+    unsigned len;
+    int ok = EVP_Digest(text.data, text.len, full, &len, EVP_sha256(), NULL);
+    assert(ok == 1 && len >= BACKEND_DIGEST_LEN);
+    memcpy(out, full, BACKEND_DIGEST_LEN);
+}
+
+/* The request's key: the body's own, else the header's, else one made of what was sent. */
+static int make_key(const struct daemon *daemon, const struct http_request *req, struct slice body,
+                    struct backend_request *request, struct err *err)
+{
+    struct slice key;
+    const char *given = httpd_header(req, "Idempotency-Key");
+    request->key_ttl_s = daemon->options->idempotency_ttl / 1000;
+    if (given && idem_check(slice_of(given), &key, err) == -1)
+        return -1;
+    if (request->batch.idempotency_key.len > 0) {
+        key = request->batch.idempotency_key;
+    } else if (!given) {
+        char derived[IDEM_DERIVED_LEN + 1];
+        idem_derive(slice_of(req->target), slice_of(httpd_header(req, "Content-Encoding")), body,
+                    derived);
+        digest(slice_of(derived), request->key);
+        if (request->key_ttl_s > DERIVED_KEY_TTL_S)
+            request->key_ttl_s = DERIVED_KEY_TTL_S;
+        return 0;
+    }
+    digest(key, request->key);
+    return 0;
+}
+
+/* Inflates and decodes the body into the request. */
+static enum batch_result decode(const struct daemon *daemon, const struct http_request *req,
+                                const struct ingest_format *format, struct backend_request *request,
+                                struct err *err)
+{
+    struct slice body = {.data = req->body.data, .len = req->body.len};
+    struct batch_policy policy = {.now_ns = clock_wall_ns()};
+    struct slice plain;
+    struct buf inflated;
+    buf_init(&inflated, INFLATE_FACTOR * daemon->options->max_body_bytes);
+    enum batch_result result =
+        inflate_body(slice_of(httpd_header(req, "Content-Encoding")), body, &inflated, &plain, err);
+    if (result == BATCH_OK)
+        result = format->decode(&request->batch, plain, &policy, err);
+    if (result == BATCH_OK)
+        digest(plain, request->body);
+    buf_fini(&inflated);
+    if (result == BATCH_OK && make_key(daemon, req, body, request, err) == -1)
+        result = BATCH_BAD_KEY;
+    return result;
+}
+
+static void count_results(const struct ingest_series *series, const struct backend_counts *counts)
+{
+    metric_series_add(series->accepted, counts->accepted);
+    metric_series_add(series->duplicate, counts->duplicate);
+    metric_series_add(series->rejected, counts->rejected);
+}
+
+/* Stores the decoded request and answers. */
+static void store(struct daemon *daemon, enum ingest_door door, struct backend_request **request_p,
+                  const struct http_request *req, struct http_reply *reply)
+{
+    struct backend_request *request = *request_p;
+    enum writer_verdict verdict = WRITER_STORED;
+    if (request->batch.event_count > 0)
+        verdict = writer_store(daemon->writer, request_p, req->deadline_ms);
+    else
+        request->counts.rejected = request->batch.rejected; /* nothing to store, not even a key */
+
+    if (verdict == WRITER_AWAY) {
+        refuse(req, reply, REFUSAL_STORE_AWAY, "the store cannot take this now; send again");
+        return;
+    }
+    if (verdict == WRITER_TIMED_OUT) {
+        refuse(req, reply, REFUSAL_BUSY, "the request was not stored in time; send again");
+        return;
+    }
+    count_results(&daemon->series[door], &request->counts);
+    if (request->is_mismatch)
+        metrics_add(METRIC_idempotency_mismatch, 1);
+    ingest_reply(req, request, reply);
+}
+
+static void refuse_body(const struct http_request *req, enum batch_result result,
+                        const struct err *err, struct http_reply *reply)
+{
+    const struct batch_result_row *row = batch_result_row(result);
+    reply->status = row->http_status;
+    otlp_reply_error(NULL, req->path, httpd_header(req, "Content-Type"), row->code, err->text,
+                     reply);
+}
+
+static void ingest(struct daemon *daemon, enum ingest_door door, const struct http_request *req,
+                   struct http_reply *reply)
+{
+    uint64_t started_us = clock_mono_us();
+    const struct ingest_format *format = find_format(door, httpd_header(req, "Content-Type"));
+    if (!format) {
+        refuse(req, reply, REFUSAL_BAD_TYPE, door_types[door]);
+        return;
+    }
+    if (!wait_for(&daemon->decoders, req->deadline_ms)) {
+        refuse(req, reply, REFUSAL_BUSY, "too many requests are being decoded; send again");
+        return;
+    }
+    struct err err = {{0}};
+    struct backend_request *request = backend_request_new();
+    request->project = PROJECT_DEFAULT;
+    enum batch_result result = decode(daemon, req, format, request, &err);
+    sem_post(&daemon->decoders);
+    if (result == BATCH_OK)
+        store(daemon, door, &request, req, reply);
+    else
+        refuse_body(req, result, &err, reply);
+    backend_request_destroy(&request);
+    metrics_observe_us(METRIC_ingest_seconds, clock_mono_us() - started_us);
+}
+
+void ingest_traces(void *arg, struct http_request *req, struct http_reply *reply)
+{
+    ingest(arg, DOOR_TRACES, req, reply);
+}
+
+void ingest_native(void *arg, struct http_request *req, struct http_reply *reply)
+{
+    ingest(arg, DOOR_NATIVE, req, reply);
+}

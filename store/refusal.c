@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#include "store/refusal.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "proto/otlp_reply.h"
+
+struct refusal_row {
+    int status;
+    int retry_after_s;
+    const char *code;
+};
+
+static const struct refusal_row rows[] = {
+#define REFUSAL(id, status, retry_after_s, code) {status, retry_after_s, code},
+#include "store/refusal.def"
+#undef REFUSAL
+};
+
+void refuse(const struct http_request *req, struct http_reply *reply, enum refusal refusal,
+            const char *text)
+{
+    assert(refusal < REFUSAL_COUNT);
+    const struct refusal_row *row = &rows[refusal];
+    reply->status = row->status;
+    reply->retry_after_s = row->retry_after_s;
+    /* Only what is sent speaks OTLP; what is read is our own JSON on every path. */
+    const char *path = strcmp(req->method, "POST") == 0 ? req->path : "";
+    otlp_reply_error(NULL, path, httpd_header(req, "Content-Type"), row->code, text, reply);
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Order of life: store, writers, readers, door; the door is drained before anything behind it goes,
+ * so that every request under way gets its answer.
+ */
+#include "store/store_main.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "proto/otlp_reply.h"
+#include "store/api.h"
+#include "store/backend_sqlite.h"
+#include "store/daemon.h"
+#include "store/ingest.h"
+
+static const struct http_route routes[] = {
+    {.method = "POST", .path = "/v1/traces", .handler = ingest_traces},
+    {.method = "POST", .path = "/v1/ingest", .handler = ingest_native},
+    {.method = "GET", .path = "/v1/traces", .handler = api_list_traces},
+    {.method = "GET", .path = "/v1/traces/", .handler = api_read_trace},
+    {0},
+};
+
+static const char *const door_labels[DOOR_COUNT] = {
+    [DOOR_TRACES] = "traces",
+    [DOOR_NATIVE] = "ingest",
+};
+
+static int readiness(void *arg, struct buf *text)
+{
+    struct daemon *self = arg;
+    bool is_ready = writer_is_ready(self->writer, clock_mono_ms());
+    if (buf_add_str(text, is_ready ? "ok" : "store unavailable") == -1)
+        return 503;
+    return is_ready ? 200 : 503;
+}
+
+static httpd_t *open_door(struct daemon *self, unsigned roles, struct err *err)
+{
+    struct httpd_config config = {
+        .options = self->options,
+        .listen = &self->options->listen,
+        .roles = roles,
+        .routes = routes,
+        .error_body = otlp_reply_error,
+        .readiness = readiness,
+        .arg = self,
+    };
+    return httpd_new(&config, err);
+}
+
+static void stop(void **self_p)
+{
+    struct daemon *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    if (self->door)
+        httpd_drain(self->door);
+    httpd_destroy(&self->door);
+    readers_destroy(&self->readers);
+    writer_destroy(&self->writer);
+    self->backend->close(&self->store);
+    sem_destroy(&self->decoders);
+    free(self);
+}
+
+static void open_series(struct daemon *self)
+{
+    for (size_t i = 0; i < DOOR_COUNT; i++) {
+        const char *door = door_labels[i];
+        self->series[i] = (struct ingest_series){
+            .accepted = metrics_series(METRIC_ingest_events, door, "accepted"),
+            .duplicate = metrics_series(METRIC_ingest_events, door, "duplicate"),
+            .rejected = metrics_series(METRIC_ingest_events, door, "rejected"),
+        };
+    }
+}
+
+static int open_parts(struct daemon *self, unsigned roles, struct err *err)
+{
+    self->store = self->backend->open(self->options->data, err);
+    if (!self->store)
+        return -1;
+    self->writer = writer_new(self->backend, self->store, err);
+    if (!self->writer)
+        return -1;
+    self->readers = readers_new(self->backend, self->store, err);
+    if (!self->readers)
+        return -1;
+    self->door = open_door(self, roles, err);
+    return self->door ? 0 : -1;
+}
+
+static void *start(const struct role_env *env, struct err *err)
+{
+    struct daemon *self = calloc(1, sizeof *self);
+    assert(self);
+    self->options = env->options;
+    self->backend = &backend_sqlite;
+    sem_init(&self->decoders, 0, INGEST_DECODERS);
+    open_series(self);
+    if (open_parts(self, env->roles, err) == 0) {
+        log_at(LEVEL_INFO, "store.open", NULL, LOG_TEXT("backend", self->backend->name),
+               LOG_TEXT("data", self->options->data));
+        return self;
+    }
+    void *failed = self;
+    stop(&failed);
+    return NULL;
+}
+
+const struct role daemon_role = {
+    .name = "daemon",
+    .bit = R_DAEMON,
+    .start = start,
+    .stop = stop,
+    .readiness = readiness,
+};
