@@ -7,7 +7,7 @@ PYTHON  := /usr/bin/python3
 PKGS    := libczmq libzmq libcurl msgpack sqlite3 jansson libprotobuf-c zlib libzstd libcrypto
 WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS  ?= -O2 -g
-CFLAGS  += -std=c11 -D_GNU_SOURCE $(WARN) -fno-common -fstack-protector-strong -pthread \
+override CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) -fno-common -fstack-protector-strong -pthread \
            -I. -I$(BUILD)/gen $(SANITIZE)
 LDLIBS  := $(shell pkg-config --libs $(PKGS)) -lcivetweb -lm -pthread
 DIRS    := common proto gateway broker courier store
@@ -15,12 +15,13 @@ SRC     := $(foreach d,$(DIRS),$(wildcard $(d)/*.c))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/gen/otlp.pb-c.o
 LIB     := $(BUILD)/libmcpd.a
 FAULTS  := $(BUILD)/faults/fsio.o $(BUILD)/faults/fsio_faults.o
+FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/*_fuzz.c))
 UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*_test.c))
 LINKS   := gateway broker courier
 
 # `make V=1` shows the commands.
 Q       := $(if $(V),,@)
-.PHONY: all setup run demo check unit system asan lint docs bench fault interop install sizes clean format
+.PHONY: all setup run demo check unit system asan lint docs bench fault interop fuzz fuzzers install sizes clean format
 .SECONDARY:
 all: $(BUILD)/mcpd $(BUILD)/mcpd-faults
 
@@ -67,6 +68,17 @@ asan:
 	$(MAKE) BUILD=build/asan CFLAGS="-O1 -g" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" \
 	  all unit system
+# Each decoder for FUZZ_SECONDS (60) under libFuzzer; needs clang's own run-time library.
+fuzz:
+	@echo 'int main(void){return 0;}' | clang -fsanitize=fuzzer-no-link,address -x c - -o /dev/null || \
+	  { echo "fuzz: libclang-rt-14-dev is missing: make setup" >&2; exit 1; }
+	$(MAKE) BUILD=build/fuzz CC=clang CFLAGS="-O1 -g" \
+	  SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined" fuzzers
+	tests/fuzz/run.sh
+fuzzers: $(FUZZ)
+$(BUILD)/bin/%_fuzz: tests/fuzz/%_fuzz.c $(LIB)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(LIB) $(LDLIBS)
 lint: $(BUILD)/gen/otlp.pb-c.h
 	tests/lint.sh
 docs: all

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+/* What the msgpack pre-walk lets pass, the reader steps over whole. */
+#include "proto/mpread.h"
+#include "proto/prewalk.h"
+#include "tests/lib/mutate.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct slice body = exact_copy((struct slice){(const char *)data, size});
+    struct mpread reader;
+    struct err err = {""};
+    enum batch_result result = prewalk_msgpack(body, &err);
+    mpread_init(&reader, body);
+    int rc = mpread_skip(&reader);
+    if (result == BATCH_OK)
+        BATCH_CHECK(rc == 0 && mpread_at_end(&reader));
+    free((char *)body.data);
+    return 0;
+}

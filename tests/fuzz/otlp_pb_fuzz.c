@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+/* Whatever bytes come, otlp_pb_traces gives a batch in order or a reason. */
+#include "proto/otlp_pb.h"
+#include "tests/lib/mutate.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct batch_policy policy = {.now_ns = UINT64_C(1800000000000000000)};
+    (void)decode_checked(otlp_pb_traces, (struct slice){(const char *)data, size}, &policy);
+    return 0;
+}
