@@ -26,7 +26,7 @@ enum {
     SYNC_AFTER_MS = 200,
     RETRY_AFTER_MS = 1000,
     CLOSE_AFTER_MS = 5000,
-    REMOVE_AT_ONCE = 64,
+    REMOVE_AT_ONCE = 16,
     REMOVE_RETRY_MS = 5000,
 };
 
@@ -257,15 +257,17 @@ static int remove_segment(acks_t *self, uint64_t segno)
     return 0;
 }
 
-static void remove_finished(acks_t *self, uint64_t now_ms)
+/* A few at a time, as unlinking may take long and acks must go out. True: there are more. */
+static bool remove_finished(acks_t *self, uint64_t now_ms)
 {
     uint64_t segnos[REMOVE_AT_ONCE];
     if (now_ms < self->remove_at)
-        return;
+        return false;
     size_t n = table_finished(&self->spool->table, segnos, REMOVE_AT_ONCE);
     for (size_t i = 0; i < n; i++)
         if (remove_segment(self, segnos[i]) == -1)
             self->remove_at = now_ms + REMOVE_RETRY_MS;
+    return n == REMOVE_AT_ONCE;
 }
 
 /* Milliseconds until something is due for one file; what is due is done. */
@@ -287,8 +289,7 @@ static uint64_t serve(acks_t *self, struct open_acks *open, uint64_t now_ms)
 
 uint64_t acks_tick(acks_t *self, uint64_t now_ms)
 {
-    remove_finished(self, now_ms);
-    uint64_t due = UINT64_MAX;
+    uint64_t due = remove_finished(self, now_ms) ? 1 : UINT64_MAX;
     for (size_t i = self->count; i > 0; i--) {
         struct open_acks *open = self->items[i - 1];
         uint64_t in_ms = serve(self, open, now_ms);

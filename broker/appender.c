@@ -34,6 +34,9 @@ enum {
     FAIL_AFTER_MS = 30 * 1000,
     TRY_FILE_EVERY_MS = 1000,
     TRY_SPACE_EVERY_MS = 5000,
+    /* What a segment needs besides its records: header, mark, seal and the seal's table. */
+    FRAME_BYTES = 1024,
+    SEAL_PART = 16 * 1024,
 };
 
 enum state { SOUND, TRIAL, BLOCKED, BROKEN };
@@ -53,8 +56,7 @@ struct appender {
     /* Set aside by admissions since the last append. */
     uint64_t pending_bytes;
     uint64_t pending_records;
-    bool has_usage; /* `used_bytes` was asked since then */
-    uint64_t used_bytes;
+    uint64_t used_bytes; /* as the first of them found it */
     struct logfile_item *items;
     uint64_t *offsets;
 };
@@ -174,7 +176,7 @@ static void tell_size(appender_t *self)
 static enum logfile_result begin_segment(appender_t *self, uint64_t batch_bytes, struct err *err)
 {
     spool_t *spool = self->spool;
-    uint64_t least = batch_bytes + SEGMENT_HEADER_SIZE + SPOOL_RECORD_OVERHEAD;
+    uint64_t least = batch_bytes + batch_bytes / SEAL_PART + FRAME_BYTES;
     struct segment_header header = {
         .segno = spool->next_segno,
         .limit_bytes = least > spool->segment_bytes ? least : spool->segment_bytes,
@@ -250,11 +252,12 @@ static uint64_t growth(const appender_t *self, uint64_t bytes)
 
 static bool has_room(appender_t *self, uint64_t disk_len, uint64_t limit)
 {
-    if (!self->has_usage) {
+    /* Once a batch: the table's mutex is shared. A refusal leaves nothing pending, so that the next
+     * request looks again. */
+    if (self->pending_records == 0) {
         struct spool_usage usage;
         table_usage(&self->spool->table, &usage);
         self->used_bytes = usage.used_bytes;
-        self->has_usage = true;
     }
     uint64_t need = growth(self, self->pending_bytes + disk_len) +
                     (self->pending_records + 1) * SEGMENT_ACK_SIZE;
@@ -300,7 +303,6 @@ static void forget_admissions(appender_t *self)
 {
     self->pending_bytes = 0;
     self->pending_records = 0;
-    self->has_usage = false;
 }
 
 /* --- appending -------------------------------------------------------------------------------- */

@@ -263,6 +263,28 @@ static int walk_all(struct scan *self, const atomic_bool *stop, struct err *err)
     return 0;
 }
 
+/* What lies behind the end that the next file vouches for was refused: nothing of it is a record of
+ * ours any more, unless it is just the seal. */
+static int walk_refused(struct scan *self, uint64_t from, struct err *err)
+{
+    struct inspection *out = self->out;
+    struct bad_range rest = {.offset = from, .batch = BEHIND_EVERYTHING};
+    struct walk walk;
+    walk_init(&walk, self->walk.fd, self->walk.nonce32, from, out->file_len, 0);
+    enum walk_step step;
+    struct walk_item item;
+    while ((step = walk_next(&walk, &item)) == WALK_RECORD || step == WALK_GAP) {
+        if (step == WALK_RECORD && item.header.type == RECORD_SEAL)
+            break;
+        rest.len = item.offset + item.len - from;
+    }
+    out->bytes_read += walk.bytes_read;
+    walk_fini(&walk);
+    if (rest.len > 0)
+        add_bad(out, &rest);
+    return step == WALK_ERROR ? cannot_read(out->header.segno, err) : 0;
+}
+
 /* Decides torn or corrupt for each range, and how many ordinals the file has given out. */
 static void classify(struct scan *self, const struct vouch *vouch)
 {
@@ -296,9 +318,12 @@ static int walk_file(struct inspection *out, int fd, const struct vouch *vouch,
 {
     struct scan scan = {.out = out};
     logfile_adopt(&out->tally, -1, &out->header);
+    bool is_bounded = vouch->end > 0 && vouch->end < out->file_len;
     walk_init(&scan.walk, fd, segment_nonce32(out->header.nonce), SEGMENT_HEADER_SIZE,
-              out->file_len, 0);
+              is_bounded ? vouch->end : out->file_len, 0);
     int result = walk_all(&scan, stop, err);
+    if (result == 0 && is_bounded && out->kind == INSPECT_OPEN && !scan.is_sealed)
+        result = walk_refused(&scan, vouch->end, err);
     if (result == 0)
         classify(&scan, vouch);
     out->bytes_read += scan.walk.bytes_read;

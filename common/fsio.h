@@ -69,6 +69,8 @@ int fsio_size(int fd, uint64_t *allocated_bytes, uint64_t *len) MUST_USE;
  * MCPD_FSIO_COUNTS=FILE each fault that fires appends a line to FILE.
  */
 void fsio_script(const char *text); /* replaces the script; null: no faults */
+/* What a new process would know: no failed syncs, no script. */
+void fsio_restart(void);
 /* Calls of a kind ("write", "sync", "any", ...) since the last fsio_script. */
 uint64_t fsio_count(const char *kind);
 #endif

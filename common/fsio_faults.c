@@ -369,6 +369,14 @@ void fsio_script(const char *text)
     pthread_mutex_unlock(&harness.mutex);
 }
 
+void fsio_restart(void)
+{
+    fsio_script(NULL);
+    pthread_mutex_lock(&harness.mutex);
+    harness.failed_count = 0;
+    pthread_mutex_unlock(&harness.mutex);
+}
+
 uint64_t fsio_count(const char *kind)
 {
     if (!is_kind(kind))
