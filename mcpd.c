@@ -5,54 +5,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#if __has_include("broker/broker_main.h")
 #include "broker/broker_main.h"
-#define HAS_BROKER
-#endif
 #include "common/healthcheck.h"
 #include "common/metrics.h"
 #include "common/options.h"
 #include "common/role.h"
-#if __has_include("courier/courier_main.h")
 #include "courier/courier_main.h"
-#define HAS_COURIER
-#endif
-#if __has_include("gateway/gateway_main.h")
 #include "gateway/gateway_main.h"
-#define HAS_GATEWAY
-#endif
-#if __has_include("store/store_main.h")
 #include "store/store_main.h"
-#define HAS_STORE
-#endif
 
 #define MCPD_VERSION "0.1.0"
 #define EXIT_USAGE   2
 
 static const struct program programs[] = {
-#if defined HAS_STORE
     {"daemon", R_DAEMON, (const struct role *const[]){&daemon_role, NULL},
      "the regional daemon: stores each request once and reads it back (also without a role's "
      "name)"},
-#endif
-#if defined HAS_BROKER && defined HAS_COURIER && defined HAS_GATEWAY
     {"relay", R_RELAY,
      (const struct role *const[]){&broker_role, &courier_role, &gateway_role, NULL},
      "gateway, broker and courier in one process"},
-#endif
-#if defined HAS_GATEWAY
     {"gateway", R_GATEWAY, (const struct role *const[]){&gateway_role, NULL},
      "HTTP in: answers a sender when its request is on a broker's disk"},
-#endif
-#if defined HAS_BROKER
     {"broker", R_BROKER, (const struct role *const[]){&broker_role, NULL},
      "the queue on disk between gateways and couriers"},
-#endif
-#if defined HAS_COURIER
     {"courier", R_COURIER, (const struct role *const[]){&courier_role, NULL},
      "HTTP out: delivers from a broker to the upstreams, with failover"},
-#endif
-    {"none", 0, (const struct role *const[]){NULL}, ""},
 };
 #define PROGRAM_COUNT (sizeof programs / sizeof programs[0])
 
