@@ -70,9 +70,18 @@ static struct http_reply reply_begin(struct worker *worker)
     return (struct http_reply){.body = worker->reply_body, .scratch = worker->scratch};
 }
 
+static bool must_close(const struct exchange *self)
+{
+    httpd_t *door = self->door;
+    return !door->keeps_alive || self->headers.wants_close ||
+           atomic_load_explicit(&door->phase, memory_order_relaxed) == PHASE_REFUSING ||
+           atomic_load_explicit(&door->connections, memory_order_relaxed) > door->close_above;
+}
+
 /* Sends and puts the buffers back. */
 static int reply_end(struct exchange *self, struct http_reply *reply)
 {
+    self->must_close = must_close(self); /* now: a drain may have begun meanwhile */
     int status = reply_send(self, reply);
     self->worker->reply_body = reply->body;
     self->worker->scratch = reply->scratch;
@@ -172,14 +181,6 @@ static int serve_route(struct exchange *self)
     return run_handler(self, route, target);
 }
 
-static bool must_close(const struct exchange *self)
-{
-    httpd_t *door = self->door;
-    return !door->keeps_alive || self->headers.wants_close ||
-           atomic_load_explicit(&door->phase, memory_order_relaxed) == PHASE_REFUSING ||
-           atomic_load_explicit(&door->connections, memory_order_relaxed) > door->close_above;
-}
-
 static int serve(struct exchange *self, const struct mg_request_info *info)
 {
     self->is_head = strcmp(info->request_method, "HEAD") == 0;
@@ -187,7 +188,6 @@ static int serve(struct exchange *self, const struct mg_request_info *info)
     enum refusal refusal = gate_check(info, &self->headers);
     if (refusal != REFUSAL_NONE)
         return reply_refuse(self, refusal, NULL);
-    self->must_close = must_close(self);
     const struct probe *probe = probe_find(self->path);
     return probe ? serve_probe(self, probe) : serve_route(self);
 }

@@ -77,8 +77,8 @@ def test_full_then_free_again(site):
         up.start()
         relay.wait_drained(60)
         wait_says(relay, 200, "ok")
-        assert http.post(relay.port, "/v1/ingest", BODY).status == 202
-        up.wait_for(taken)
+        wait_until(lambda: http.post(relay.port, "/v1/ingest", BODY).status == 202, 10, "room again")
+        up.wait_for(taken + 1)
 
 
 def test_full_spool_answers_in_the_senders_encoding(site):
