@@ -54,16 +54,11 @@ def test_degraded_while_none_is_and_ok_again_with_the_first_delivery(site):
 def test_no_upstream_and_nearly_full(site):
     relay = small_spool(site, NOWHERE)
     wait_says(relay, 200, "degraded; ")
-    posted = 0
-    while not starts(relay.readyz(), 503, "no upstream"):
-        answer = relay.readyz()
-        reply = http.post(relay.port, "/v1/ingest", BODY)
-        assert reply.status == 202, (answer, reply)  # it is told before the spool is full
-        posted += 1
-        wait_until(lambda n=posted: relay.metric("mcpd_relay_spool_entries") >= n, 10, "counted")
-        assert posted < 200
-    used = relay.metric("mcpd_relay_spool_bytes")
-    assert used >= 0.8 * (4 << 20)
+    for _ in range(70):  # 3.5 of 4.19 MB: more than 80 %, less than full
+        assert http.post(relay.port, "/v1/ingest", BODY).status == 202
+    wait_says(relay, 503, "no upstream")
+    assert http.post(relay.port, "/v1/ingest", BODY).status == 202  # told before it is full
+    assert relay.metric("mcpd_relay_spool_bytes") >= 0.8 * (4 << 20)
 
 
 def test_full_then_free_again(site):
