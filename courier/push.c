@@ -34,6 +34,7 @@ struct push {
     const struct upstream_spec *spec; /* the handle is set up for */
     struct buf text;
     struct curl_slist headers[HEADERS_MAX];
+    size_t line_starts[HEADERS_MAX]; /* in text, which moves while it grows */
     bool has_our_key;
     bool is_cut;
     size_t answer_bytes;
@@ -181,8 +182,7 @@ static int check_headers(const struct header *headers, size_t count, struct err 
 static void add_line(push_t *self, size_t *count, const char *name, struct slice value)
 {
     assert(*count < HEADERS_MAX);
-    self->headers[*count].data = (char *)(uintptr_t)self->text.len; /* until the text is whole */
-    ++*count;
+    self->line_starts[(*count)++] = self->text.len;
     if (buf_printf(&self->text, value.len ? "%s: " : "%s:", name) == -1 ||
         buf_add(&self->text, value.data, value.len) == -1 || buf_add(&self->text, "", 1) == -1)
         abort();
@@ -191,7 +191,7 @@ static void add_line(push_t *self, size_t *count, const char *name, struct slice
 static void link_lines(push_t *self, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        self->headers[i].data = self->text.data + (uintptr_t)self->headers[i].data;
+        self->headers[i].data = self->text.data + self->line_starts[i];
         self->headers[i].next = i + 1 < count ? &self->headers[i + 1] : NULL;
     }
     must(curl_easy_setopt(self->easy, CURLOPT_HTTPHEADER, self->headers));
