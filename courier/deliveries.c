@@ -5,14 +5,14 @@
  * offered to the next one at once; when none is left its round is over and the broker gets it back.
  *
  * An entry also waits here while the upstream it would go to is full or has its trial under way:
- * leases are renewed, and there are never more than a few.
+ * leases are renewed, and there are never more than two for each worker, so the line is a plain
+ * array.
  */
 #include "courier/deliveries.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -25,60 +25,69 @@
 #define LOG_REPEAT_MS 60000
 
 struct entry {
-    TAILQ_ENTRY(entry) link;
     lease_t *lease;
     uint64_t tried; /* bit i: failed at upstream i in this round */
 };
-TAILQ_HEAD(entries, entry);
 
 struct slot {
-    SLIST_ENTRY(slot) link; /* among the free ones */
     push_t *push;
-    struct entry *entry; /* null: free */
+    struct entry entry; /* without a lease: the slot is free */
     struct attempt attempt;
 };
 
 struct deliveries {
     struct deliveries_config config;
-    struct entries waiting;
-    SLIST_HEAD(, slot) free_slots;
-    unsigned waiting_count;
-    unsigned under_way;
+    struct slot *slots;   /* config.workers */
+    unsigned *free_slots; /* a stack of indices */
+    unsigned free_count;
+    struct entry *line; /* those waiting, the next one first */
+    unsigned waiting;
+    unsigned room;  /* entries held at most, waiting or under way */
     unsigned asked; /* leases the broker may still send */
     bool is_stopped;
     struct log_limit local_limit;
-    struct slot slots[];
 };
+
+static void *make(size_t count, size_t size)
+{
+    void *made = calloc(count, size);
+    if (!made)
+        abort();
+    return made;
+}
 
 deliveries_t *deliveries_new(const struct deliveries_config *config)
 {
-    deliveries_t *self = calloc(1, sizeof *self + config->workers * sizeof self->slots[0]);
-    if (!self)
-        abort();
+    deliveries_t *self = make(1, sizeof *self);
     self->config = *config;
-    TAILQ_INIT(&self->waiting);
-    SLIST_INIT(&self->free_slots);
+    self->room = 2 * config->workers; /* one waits behind each that is under way */
+    self->slots = make(config->workers, sizeof self->slots[0]);
+    self->free_slots = make(config->workers, sizeof self->free_slots[0]);
+    self->line = make(self->room, sizeof self->line[0]);
     for (unsigned i = 0; i < config->workers; i++) {
         self->slots[i].push = push_new(PUSH_REQUEST, &self->slots[i]);
-        SLIST_INSERT_HEAD(&self->free_slots, &self->slots[i], link);
+        self->free_slots[self->free_count++] = i;
     }
     return self;
+}
+
+static unsigned under_way(const deliveries_t *self)
+{
+    return self->config.workers - self->free_count;
 }
 
 static void release(deliveries_t *self, struct entry *entry, uint64_t after_ms)
 {
     lease_release(self->config.lease_client, &entry->lease, after_ms);
-    free(entry);
 }
 
 /* Takes the entry out of its slot, which is free again. */
-static struct entry *leave(deliveries_t *self, struct slot *slot)
+static struct entry leave_slot(deliveries_t *self, struct slot *slot)
 {
-    struct entry *entry = slot->entry;
+    struct entry entry = slot->entry;
     curl_multi_remove_handle(self->config.multi, push_handle(slot->push));
-    slot->entry = NULL;
-    self->under_way--;
-    SLIST_INSERT_HEAD(&self->free_slots, slot, link);
+    slot->entry.lease = NULL;
+    self->free_slots[self->free_count++] = (unsigned)(slot - self->slots);
     return entry;
 }
 
@@ -89,45 +98,46 @@ void deliveries_destroy(deliveries_t **self_p)
         return;
     deliveries_stop(self);
     for (unsigned i = 0; i < self->config.workers; i++) {
-        if (self->slots[i].entry)
-            release(self, leave(self, &self->slots[i]), 0);
-        push_destroy(&self->slots[i].push);
+        struct slot *slot = &self->slots[i];
+        if (slot->entry.lease) {
+            struct entry entry = leave_slot(self, slot);
+            release(self, &entry, 0);
+        }
+        push_destroy(&slot->push);
     }
+    free(self->slots);
+    free(self->free_slots);
+    free(self->line);
     free(self);
     *self_p = NULL;
 }
 
-static void line_up_last(deliveries_t *self, struct entry *entry)
+static void line_up(deliveries_t *self, unsigned at, struct entry entry)
 {
-    TAILQ_INSERT_TAIL(&self->waiting, entry, link);
-    self->waiting_count++;
+    assert(self->waiting < self->room);
+    memmove(&self->line[at + 1], &self->line[at], (self->waiting - at) * sizeof entry);
+    self->line[at] = entry;
+    self->waiting++;
 }
 
-static void line_up_first(deliveries_t *self, struct entry *entry)
+static struct entry leave_line(deliveries_t *self, unsigned at)
 {
-    TAILQ_INSERT_HEAD(&self->waiting, entry, link);
-    self->waiting_count++;
-}
-
-static void leave_line(deliveries_t *self, struct entry *entry)
-{
-    TAILQ_REMOVE(&self->waiting, entry, link);
-    self->waiting_count--;
+    struct entry entry = self->line[at];
+    self->waiting--;
+    memmove(&self->line[at], &self->line[at + 1], (self->waiting - at) * sizeof entry);
+    return entry;
 }
 
 void deliveries_add(deliveries_t *self, lease_t **lease_p)
 {
-    struct entry *entry = calloc(1, sizeof *entry);
-    if (!entry)
-        abort();
-    entry->lease = *lease_p;
+    struct entry entry = {.lease = *lease_p};
     *lease_p = NULL;
     if (self->asked > 0)
         self->asked--;
-    if (self->is_stopped)
-        release(self, entry, 0);
+    if (self->is_stopped || self->waiting + under_way(self) == self->room)
+        release(self, &entry, 0); /* a broker that sends more than was asked for gets it back */
     else
-        line_up_last(self, entry);
+        line_up(self, self->waiting, entry);
 }
 
 /* The key as text, for the log's rid. */
@@ -149,14 +159,13 @@ static void bury(deliveries_t *self, struct entry *entry, const char *reason, in
     log_at(LEVEL_WARN, "request.refused", rid_of(entry).text, LOG_TEXT("reason", reason),
            LOG_TEXT("upstream", upstream), LOG_NUM("status", status));
     lease_dead(self->config.lease_client, &entry->lease, reason, status, upstream, excerpt);
-    free(entry);
 }
 
-static void start(deliveries_t *self, struct entry *entry, const struct choice *choice,
+static void start(deliveries_t *self, struct entry entry, const struct choice *choice,
                   uint64_t now_ms)
 {
     upstreams_t *upstreams = self->config.upstreams;
-    struct slot *slot = SLIST_FIRST(&self->free_slots);
+    struct slot *slot = &self->slots[self->free_slots[self->free_count - 1]];
     struct push_target target = {
         .spec = upstreams_spec(upstreams, choice->upstream),
         .our_authorization = self->config.our_authorization,
@@ -164,51 +173,48 @@ static void start(deliveries_t *self, struct entry *entry, const struct choice *
         .is_fresh = choice->is_trial,
     };
     struct err err;
-    leave_line(self, entry);
-    if (push_prepare_request(slot->push, &target, &entry->lease->request, entry->lease->body,
-                             &err) == -1) {
-        bury(self, entry, "unsendable", 0, "", slice_of(err.text));
+    if (push_prepare_request(slot->push, &target, &entry.lease->request, entry.lease->body, &err) ==
+        -1) {
+        bury(self, &entry, "unsendable", 0, "", slice_of(err.text));
         return;
     }
     if (curl_multi_add_handle(self->config.multi, push_handle(slot->push)) != CURLM_OK)
         abort(); /* only without memory */
-    SLIST_REMOVE_HEAD(&self->free_slots, link);
+    self->free_count--;
     slot->entry = entry;
     slot->attempt = upstreams_begin(upstreams, choice, now_ms);
-    self->under_way++;
 }
 
 /* No upstream is left for it. What failed everywhere it could be tried has a round behind it; what
  * was not tried at all comes back when the first cool-off ends. */
 static void end_round(deliveries_t *self, struct entry *entry, uint64_t now_ms)
 {
-    leave_line(self, entry);
     if (entry->tried == 0) {
         uint64_t open_at_ms = upstreams_open_at_ms(self->config.upstreams, now_ms);
         release(self, entry, open_at_ms > now_ms ? open_at_ms - now_ms : 0);
         return;
     }
-    lease_t *lease = entry->lease;
+    const lease_t *lease = entry->lease;
     uint32_t rounds = lease->rounds < UINT32_MAX ? lease->rounds + 1 : UINT32_MAX;
     uint64_t first_fail_s = lease->first_fail_s ? lease->first_fail_s : clock_wall_s();
     lease_retry(self->config.lease_client, &entry->lease,
                 backoff_round_ms(rounds, clock_random_unit()), rounds, false, first_fail_s);
-    free(entry);
+}
+
+static bool is_fresh(const struct entry *entry)
+{
+    return entry->tried == 0 && entry->lease->rounds == 0;
 }
 
 /* A trial is better taken by a request that never failed: should the request itself be at fault,
  * its next failure would say nothing of the upstream. */
-static struct entry *best_for_trial(deliveries_t *self, struct entry *entry)
+static unsigned best_for_trial(const deliveries_t *self, unsigned at)
 {
-    struct entry *other;
-    if (entry->tried == 0 && entry->lease->rounds == 0)
-        return entry;
-    TAILQ_FOREACH(other, &self->waiting, link)
-    {
-        if (other->tried == 0 && other->lease->rounds == 0)
-            return other;
+    for (unsigned i = 0; i < self->waiting && !is_fresh(&self->line[at]); i++) {
+        if (is_fresh(&self->line[i]))
+            at = i;
     }
-    return entry;
+    return at;
 }
 
 enum step { STEP_NONE, STEP_STARTED, STEP_ENDED };
@@ -216,16 +222,18 @@ enum step { STEP_NONE, STEP_STARTED, STEP_ENDED };
 /* Moves the first entry that can be moved. */
 static enum step step(deliveries_t *self, uint64_t now_ms)
 {
-    struct entry *entry;
-    TAILQ_FOREACH(entry, &self->waiting, link)
-    {
-        struct choice choice = upstreams_choose(self->config.upstreams, entry->tried, now_ms);
+    for (unsigned at = 0; at < self->waiting; at++) {
+        struct choice choice =
+            upstreams_choose(self->config.upstreams, self->line[at].tried, now_ms);
         if (choice.kind == CHOICE_TAKE) {
-            start(self, choice.is_trial ? best_for_trial(self, entry) : entry, &choice, now_ms);
+            if (choice.is_trial)
+                at = best_for_trial(self, at);
+            start(self, leave_line(self, at), &choice, now_ms);
             return STEP_STARTED;
         }
         if (choice.kind == CHOICE_NOBODY) {
-            end_round(self, entry, now_ms);
+            struct entry entry = leave_line(self, at);
+            end_round(self, &entry, now_ms);
             return STEP_ENDED;
         }
     }
@@ -236,7 +244,7 @@ bool deliveries_turn(deliveries_t *self, uint64_t now_ms)
 {
     bool has_started = false;
     enum step moved = STEP_ENDED;
-    while (moved != STEP_NONE && !SLIST_EMPTY(&self->free_slots)) {
+    while (moved != STEP_NONE && self->free_count > 0) {
         moved = step(self, now_ms);
         has_started = has_started || moved == STEP_STARTED;
     }
@@ -252,7 +260,6 @@ static void on_delivered(deliveries_t *self, struct entry *entry, const struct p
 {
     (void)result, (void)attempt, (void)now_ms;
     lease_done(self->config.lease_client, &entry->lease);
-    free(entry);
 }
 
 static void on_failed(deliveries_t *self, struct entry *entry, const struct push_result *result,
@@ -260,7 +267,7 @@ static void on_failed(deliveries_t *self, struct entry *entry, const struct push
 {
     (void)result, (void)now_ms;
     entry->tried |= (uint64_t)1 << attempt->upstream;
-    line_up_first(self, entry);
+    line_up(self, 0, *entry);
 }
 
 static void on_wait(deliveries_t *self, struct entry *entry, const struct push_result *result,
@@ -306,34 +313,32 @@ void deliveries_ended(deliveries_t *self, CURL *handle, CURLcode code, uint64_t 
     };
     enum outcome_class class =
         upstreams_end(self->config.upstreams, &slot->attempt, &end, now_ms, clock_random_unit());
-    struct entry *entry = leave(self, slot);
-    end_handlers[class](self, entry, &result, &slot->attempt, now_ms);
+    struct entry entry = leave_slot(self, slot);
+    end_handlers[class](self, &entry, &result, &slot->attempt, now_ms);
     if (self->is_stopped)
         deliveries_stop(self); /* a failed one stands in line again */
 }
 
 void deliveries_ask(deliveries_t *self, uint64_t now_ms)
 {
-    unsigned room = 2 * self->config.workers; /* one waits behind each that is under way */
-    unsigned held = self->waiting_count + self->under_way + self->asked;
-    if (self->is_stopped || held + self->config.workers / 2 >= room ||
+    unsigned held = self->waiting + under_way(self) + self->asked;
+    if (self->is_stopped || held + self->config.workers / 2 >= self->room ||
         upstreams_open_at_ms(self->config.upstreams, now_ms) > now_ms)
         return;
-    lease_client_credit(self->config.lease_client, room - held);
-    self->asked += room - held;
+    lease_client_credit(self->config.lease_client, self->room - held);
+    self->asked += self->room - held;
 }
 
 void deliveries_stop(deliveries_t *self)
 {
     self->is_stopped = true;
-    while (!TAILQ_EMPTY(&self->waiting)) {
-        struct entry *entry = TAILQ_FIRST(&self->waiting);
-        leave_line(self, entry);
-        release(self, entry, 0);
+    while (self->waiting > 0) {
+        struct entry entry = leave_line(self, 0);
+        release(self, &entry, 0);
     }
 }
 
 bool deliveries_are_idle(const deliveries_t *self)
 {
-    return self->under_way == 0;
+    return under_way(self) == 0;
 }

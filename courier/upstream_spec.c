@@ -219,7 +219,7 @@ int upstream_spec_parse(struct upstream_spec *self, const char *text, struct err
     };
     struct err reason = {{0}};
     struct slice url = next_word(&text);
-    struct slice word = url;
+    struct slice word;
     int rc = set_url(self, url, &reason);
     while (rc == 0 && (word = next_word(&text)).len > 0) {
         rc = set_option(self, word, &reason);
