@@ -23,10 +23,12 @@
 #define MS_PER_S      ((uint64_t)1000)
 #define WAIT_MS       1000 /* of class WAIT without a Retry-After, and of class LOCAL */
 #define LOG_REPEAT_MS 60000
+#define LARGE_BYTES   ((size_t)64 * 1024)
 
 struct entry {
     lease_t *lease;
-    uint64_t tried; /* bit i: failed at upstream i in this round */
+    uint64_t tried;     /* bit i: failed at upstream i in this round */
+    bool is_expectless; /* an upstream refused our Expect */
 };
 
 struct slot {
@@ -161,6 +163,19 @@ static void bury(deliveries_t *self, struct entry *entry, const char *reason, in
     lease_dead(self->config.lease_client, &entry->lease, reason, status, upstream, excerpt);
 }
 
+static bool is_fresh(const struct entry *entry)
+{
+    return entry->tried == 0 && entry->lease->rounds == 0;
+}
+
+/* An upstream that refuses a body before it is sent and closes at once may reset the connection so
+ * that its refusal is lost: to us it is a failure of the upstream, again and again. A large request
+ * that failed before therefore asks for leave to send its body. */
+static bool asks_first(const struct entry *entry)
+{
+    return !is_fresh(entry) && entry->lease->body.len >= LARGE_BYTES && !entry->is_expectless;
+}
+
 static void start(deliveries_t *self, struct entry entry, const struct choice *choice,
                   uint64_t now_ms)
 {
@@ -171,6 +186,7 @@ static void start(deliveries_t *self, struct entry entry, const struct choice *c
         .our_authorization = self->config.our_authorization,
         .connection_age_s = upstreams_connection_age_s(upstreams, choice->upstream, now_ms),
         .is_fresh = choice->is_trial,
+        .asks_first = asks_first(&entry),
     };
     struct err err;
     if (push_prepare_request(slot->push, &target, &entry.lease->request, entry.lease->body, &err) ==
@@ -199,11 +215,6 @@ static void end_round(deliveries_t *self, struct entry *entry, uint64_t now_ms)
     uint64_t first_fail_s = lease->first_fail_s ? lease->first_fail_s : clock_wall_s();
     lease_retry(self->config.lease_client, &entry->lease,
                 backoff_round_ms(rounds, clock_random_unit()), rounds, false, first_fail_s);
-}
-
-static bool is_fresh(const struct entry *entry)
-{
-    return entry->tried == 0 && entry->lease->rounds == 0;
 }
 
 /* A trial is better taken by a request that never failed: should the request itself be at fault,
@@ -295,10 +306,18 @@ static void on_local(deliveries_t *self, struct entry *entry, const struct push_
     release(self, entry, WAIT_MS);
 }
 
+static void on_again(deliveries_t *self, struct entry *entry, const struct push_result *result,
+                     const struct attempt *attempt, uint64_t now_ms)
+{
+    (void)result, (void)attempt, (void)now_ms;
+    entry->is_expectless = true;
+    line_up(self, 0, *entry);
+}
+
 static end_handler *const end_handlers[OUTCOME_CLASS_COUNT] = {
     [OUTCOME_DELIVERED] = on_delivered, [OUTCOME_HARD] = on_failed, [OUTCOME_SOFT] = on_failed,
     [OUTCOME_CONFIG] = on_failed,       [OUTCOME_WAIT] = on_wait,   [OUTCOME_FINAL] = on_refused,
-    [OUTCOME_LOCAL] = on_local,
+    [OUTCOME_LOCAL] = on_local,         [OUTCOME_AGAIN] = on_again,
 };
 
 void deliveries_ended(deliveries_t *self, CURL *handle, CURLcode code, uint64_t now_ms)

@@ -37,6 +37,8 @@ static struct outcome of_status(const struct attempt_facts *facts)
 {
     if (facts->status == 503 && facts->says_in_flight)
         return (struct outcome){.class = OUTCOME_WAIT};
+    if (facts->status == 417 && facts->has_asked)
+        return (struct outcome){.class = OUTCOME_AGAIN};
     for (size_t i = 0; i < COUNT_OF(status_rows); i++) {
         const struct status_row *row = &status_rows[i];
         if (facts->status < row->first || facts->status > row->last)
@@ -75,9 +77,9 @@ struct outcome outcome_of(const struct attempt_facts *facts)
 const char *outcome_class_name(enum outcome_class class)
 {
     static const char *const names[OUTCOME_CLASS_COUNT] = {
-        [OUTCOME_DELIVERED] = "delivered", [OUTCOME_HARD] = "hard", [OUTCOME_SOFT] = "soft",
-        [OUTCOME_CONFIG] = "config",       [OUTCOME_WAIT] = "wait", [OUTCOME_FINAL] = "final",
-        [OUTCOME_LOCAL] = "local",
+        [OUTCOME_DELIVERED] = "delivered", [OUTCOME_HARD] = "hard",   [OUTCOME_SOFT] = "soft",
+        [OUTCOME_CONFIG] = "config",       [OUTCOME_WAIT] = "wait",   [OUTCOME_FINAL] = "final",
+        [OUTCOME_LOCAL] = "local",         [OUTCOME_AGAIN] = "again",
     };
     assert(class < OUTCOME_CLASS_COUNT);
     return names[class];

@@ -16,6 +16,7 @@ enum outcome_class {
     OUTCOME_WAIT,      /* the upstream is well and wants the request later */
     OUTCOME_FINAL,     /* refused for good: no other upstream is asked */
     OUTCOME_LOCAL,     /* our own trouble: nobody is blamed */
+    OUTCOME_AGAIN,     /* it does not know our Expect: the same upstream again, without */
     OUTCOME_CLASS_COUNT
 };
 
@@ -26,6 +27,7 @@ struct attempt_facts {
     bool is_sent;        /* at least the head of the request left us */
     bool is_cut;         /* we stopped reading a long answer: curl_code means nothing */
     bool has_our_key;    /* the upstream was shown a key of ours */
+    bool has_asked;      /* the request carried Expect: 100-continue */
     bool says_in_flight; /* the answer said that another copy is being stored */
 };
 

@@ -36,6 +36,7 @@ struct push {
     struct curl_slist headers[HEADERS_MAX];
     size_t line_starts[HEADERS_MAX]; /* in text, which moves while it grows */
     bool has_our_key;
+    bool has_asked;
     bool is_cut;
     size_t answer_bytes;
     size_t excerpt_len;
@@ -197,9 +198,10 @@ static void link_lines(push_t *self, size_t count)
     must(curl_easy_setopt(self->easy, CURLOPT_HTTPHEADER, self->headers));
 }
 
-static int set_headers(push_t *self, struct slice ours, const struct request *request,
-                       struct err *err)
+static int set_headers(push_t *self, const struct push_target *target,
+                       const struct request *request, struct err *err)
 {
+    struct slice ours = target->our_authorization;
     bool is_ours = ours.len > 0;
     struct slice none = {NULL, 0};
     const struct header rows[] = {
@@ -216,7 +218,8 @@ static int set_headers(push_t *self, struct slice ours, const struct request *re
     size_t count = 0;
     if (check_headers(rows, row_count, err) == -1)
         return -1;
-    add_line(self, &count, "Expect", none); /* libcurl would wait a second for a 100 */
+    /* Left to itself, libcurl asks for leave to send a large body and waits a second for it. */
+    add_line(self, &count, "Expect", target->asks_first ? slice_of("100-continue") : none);
     if (request->content_type.len == 0)
         add_line(self, &count, "Content-Type", none);
     for (size_t i = 0; i < row_count; i++) {
@@ -256,9 +259,10 @@ int push_prepare_request(push_t *self, const struct push_target *target,
     forget_answer(self);
     set_spec(self, target->spec);
     set_target(self, target->spec->prefix, request->target);
-    if (set_headers(self, target->our_authorization, request, err) == -1)
+    if (set_headers(self, target, request, err) == -1)
         return -1;
     self->has_our_key = target->our_authorization.len > 0;
+    self->has_asked = target->asks_first;
     must(curl_easy_setopt(self->easy, CURLOPT_TIMEOUT_MS, (long)target->spec->timeout_ms));
     must(curl_easy_setopt(self->easy, CURLOPT_POSTFIELDS, body.len ? body.data : ""));
     must(curl_easy_setopt(self->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len));
@@ -312,7 +316,8 @@ void push_result(push_t *self, CURLcode code, uint64_t wall_s, struct push_resul
                   .status = (int)status,
                   .is_sent = request_bytes > 0,
                   .is_cut = self->is_cut,
-                  .has_our_key = self->has_our_key},
+                  .has_our_key = self->has_our_key,
+                  .has_asked = self->has_asked},
         .excerpt = {self->excerpt, self->excerpt_len},
     };
     if (status >= 300) /* a success has none that we ask for */

@@ -39,6 +39,8 @@ struct push_target {
     struct slice our_authorization;   /* header value; empty: the sender's keys are passed on */
     uint64_t connection_age_s;        /* an older connection is not used again */
     bool is_fresh;                    /* uses no old connection at all */
+    bool asks_first;                  /* sends the head with Expect: 100-continue and waits a second
+                                         for leave to send the body */
 };
 
 /* PUSH_REQUEST. request and body must live until the result was read. -1 with the reason when the

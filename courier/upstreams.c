@@ -264,6 +264,7 @@ enum outcome_class upstreams_end(upstreams_t *self, const struct attempt *attemp
         upstream->inflight--;
     switch (end.outcome.class) {
     case OUTCOME_LOCAL:
+    case OUTCOME_AGAIN:
         if (attempt->is_trial)
             cooloff_trial_void(&upstream->cooloff, attempt->episode, now_ms);
         return end.outcome.class;

@@ -80,11 +80,16 @@ class Reply:
 
 
 class Early(Reply):
-    """An answer given when the head is there, without reading the body; then the connection ends."""
+    """An answer given when the head is there; what comes of the body is thrown away until the peer
+    closes. A rude one closes at once instead, which may reset the connection under its answer."""
 
-    def __init__(self, status, headers=(), body=b""):
+    def __init__(self, status, headers=(), body=b"", rude=False):
         super().__init__(status, headers, body, close=True)
-        self.is_early = True
+        self.is_early, self.close = True, rude
+
+    def perform(self, connection):
+        connection.is_deaf = True
+        super().perform(connection)
 
 
 class Raw:
@@ -172,7 +177,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, up):
         self.up, self.number = up, next(up.numbers)
         self.data, self.request, self.missing, self.is_busy = bytearray(), None, 0, False
-        self.transport = None
+        self.transport, self.is_deaf = None, False
 
     def connection_made(self, transport):
         self.transport = transport
@@ -183,6 +188,9 @@ class _Connection(asyncio.Protocol):
         self.done()
 
     def data_received(self, data):
+        if self.is_deaf:
+            self.data.clear()
+            return
         self.data += data
         while not self.is_busy and self._take():
             pass

@@ -85,6 +85,15 @@ static void another_copy_being_stored_cools_nobody(void **state)
     assert_int_equal(outcome_of(&facts).class, OUTCOME_HARD);
 }
 
+static void a_refused_expect_is_taken_back(void **state)
+{
+    (void)state;
+    struct attempt_facts facts = {.status = 417, .is_sent = true, .has_asked = true};
+    assert_int_equal(outcome_of(&facts).class, OUTCOME_AGAIN);
+    facts.has_asked = false;
+    assert_int_equal(outcome_of(&facts).class, OUTCOME_FINAL);
+}
+
 static enum outcome_class expected_of_curl(int code)
 {
     static const int hard[] = {5, 6, 7, 35, 45, 80, 89, 96, 97, END};
@@ -158,6 +167,7 @@ int main(void)
         cmocka_unit_test(each_status_has_its_class),
         cmocka_unit_test(an_answer_that_is_no_http_is_the_upstreams_trouble),
         cmocka_unit_test(another_copy_being_stored_cools_nobody),
+        cmocka_unit_test(a_refused_expect_is_taken_back),
         cmocka_unit_test(each_curl_result_has_its_class),
         cmocka_unit_test(a_timeout_before_sending_is_not_ambiguous),
         cmocka_unit_test(an_error_status_stands_though_the_connection_broke),
