@@ -55,8 +55,10 @@ static backend_store_t *open_store(const char *where, struct err *err)
     struct err reason;
     if (lock_file(self, err) == -1)
         goto fail;
-    conn = sqlite_conn_new(self->path, true, &reason);
-    if (!conn || sqlite_schema_ensure(conn, &reason) == -1) {
+    /* A file that is not ours is refused before anything in it changes. */
+    conn = sqlite_conn_new(self->path, &reason);
+    if (!conn || sqlite_schema_ensure(conn, &reason) == -1 ||
+        sqlite_conn_set_up(conn, true, &reason) == -1) {
         err_set(err, "%s: %s", self->path, reason.text);
         goto fail;
     }
@@ -70,7 +72,10 @@ fail:
 
 static backend_conn_t *connect_store(backend_store_t *store, bool is_writer, struct err *err)
 {
-    return sqlite_conn_new(store->path, is_writer, err);
+    backend_conn_t *conn = sqlite_conn_new(store->path, err);
+    if (conn && sqlite_conn_set_up(conn, is_writer, err) == -1)
+        sqlite_conn_destroy(&conn);
+    return conn;
 }
 
 static int probe(backend_conn_t *conn, bool is_deep, struct err *err)

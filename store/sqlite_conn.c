@@ -40,11 +40,26 @@ static int is_late(void *arg)
     return self->deadline_ms != 0 && clock_mono_ms() >= self->deadline_ms;
 }
 
-static int set_up(backend_conn_t *self, bool is_writer, struct err *err)
+backend_conn_t *sqlite_conn_new(const char *path, struct err *err)
 {
+    backend_conn_t *self = calloc(1, sizeof *self);
+    assert(self);
+    rollup_init(&self->rollup);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
+    int rc = sqlite3_open_v2(path, &self->db, flags, NULL);
+    if (rc != SQLITE_OK) {
+        err_set(err, "cannot open the data file: %s", sqlite3_errstr(rc));
+        sqlite_conn_destroy(&self);
+        return NULL;
+    }
     sqlite3_busy_timeout(self->db, BUSY_TIMEOUT_MS);
     sqlite3_limit(self->db, SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES);
     sqlite3_extended_result_codes(self->db, 1);
+    return self;
+}
+
+int sqlite_conn_set_up(backend_conn_t *self, bool is_writer, struct err *err)
+{
     if (!is_writer)
         sqlite3_progress_handler(self->db, PROGRESS_STEPS, is_late, self);
     if (sqlite3_exec(self->db, settings, NULL, NULL, NULL) != SQLITE_OK ||
@@ -52,20 +67,6 @@ static int set_up(backend_conn_t *self, bool is_writer, struct err *err)
             SQLITE_OK)
         return sqlite_conn_error(self, "cannot set up the connection", err);
     return 0;
-}
-
-backend_conn_t *sqlite_conn_new(const char *path, bool is_writer, struct err *err)
-{
-    backend_conn_t *self = calloc(1, sizeof *self);
-    assert(self);
-    rollup_init(&self->rollup);
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
-    int rc = sqlite3_open_v2(path, &self->db, flags, NULL);
-    if (rc != SQLITE_OK)
-        err_set(err, "cannot open %s: %s", path, sqlite3_errstr(rc));
-    if (rc != SQLITE_OK || set_up(self, is_writer, err) == -1)
-        sqlite_conn_destroy(&self);
-    return self;
 }
 
 void sqlite_conn_destroy(backend_conn_t **self_p)

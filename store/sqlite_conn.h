@@ -25,8 +25,10 @@ struct backend_conn {
     uint64_t deadline_ms;                      /* of the reading under way; 0: none */
 };
 
-/* Opens the file, which exists; sets what holds for every connection. Null with the reason. */
-backend_conn_t *sqlite_conn_new(const char *path, bool is_writer, struct err *err) MUST_USE;
+/* Opens the file, which exists, and changes nothing in it. Null with the reason. */
+backend_conn_t *sqlite_conn_new(const char *path, struct err *err) MUST_USE;
+/* Sets what holds for every connection to a store. -1 with the reason. */
+int sqlite_conn_set_up(backend_conn_t *self, bool is_writer, struct err *err) MUST_USE;
 void sqlite_conn_destroy(backend_conn_t **self_p);
 
 /* A statement that is given its values, in the order of its parameters. The values must live until
