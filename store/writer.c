@@ -339,3 +339,13 @@ bool writer_is_ready(writer_t *self, uint64_t now_ms)
     pthread_mutex_unlock(&self->lock);
     return is_ready;
 }
+
+size_t writer_waiting(writer_t *self)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&self->lock);
+    for (const struct job *job = self->head; job; job = job->next)
+        count++;
+    pthread_mutex_unlock(&self->lock);
+    return count;
+}

@@ -36,4 +36,7 @@ enum writer_verdict writer_store(writer_t *self, struct backend_request **reques
  * blocks for long. */
 bool writer_is_ready(writer_t *self, uint64_t now_ms);
 
+/* Requests in line that no thread has taken yet. Any thread. */
+size_t writer_waiting(writer_t *self);
+
 #endif
