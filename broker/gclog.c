@@ -17,21 +17,29 @@ enum { ROTATE_BYTES = 1 << 20, LINE_SIZE = 128, DIGITS = 20 };
 static const char current_name[] = "gc.log";
 static const char previous_name[] = "gc.log.1";
 
+/* A kill may have left half a line; the next one must not be glued to it. */
+static bool ends_a_line(int fd, uint64_t len)
+{
+    char last = '\n';
+    return len == 0 || (fsio_pread(fd, &last, 1, len - 1) == 1 && last == '\n');
+}
+
 int gclog_add(spool_t *spool, uint64_t segno, const char *why)
 {
-    int fd = fsio_open(spool->root_fd, current_name, O_WRONLY | O_CREAT);
+    int fd = fsio_open(spool->root_fd, current_name, O_RDWR | O_CREAT);
     uint64_t len = 0;
     int result = fd == -1 ? -1 : fsio_size(fd, NULL, &len);
     if (result == 0 && len >= ROTATE_BYTES) {
         fsio_close(fd);
         (void)!fsio_rename(spool->root_fd, current_name, spool->root_fd, previous_name);
-        fd = fsio_open(spool->root_fd, current_name, O_WRONLY | O_CREAT);
+        fd = fsio_open(spool->root_fd, current_name, O_RDWR | O_CREAT);
         len = 0;
         result = fd == -1 ? -1 : 0;
     }
     char when[CLOCK_TEXT_SIZE], line[LINE_SIZE];
     clock_text(clock_wall_ns(), when);
-    int n = snprintf(line, sizeof line, "%0*" PRIu64 " %s %s\n", DIGITS, segno, when, why);
+    const char *first = result == 0 && !ends_a_line(fd, len) ? "\n" : "";
+    int n = snprintf(line, sizeof line, "%s%0*" PRIu64 " %s %s\n", first, DIGITS, segno, when, why);
     if (result == 0)
         result = fsio_pwrite(fd, line, (size_t)n, len);
     if (result == 0)

@@ -55,8 +55,8 @@ enum segment_validity inspect_header(int dir_fd, uint64_t segno, struct segment_
     return validity;
 }
 
-/* Looks for any record header, of whatever nonce. 1: found; 0: none, *is_zero tells whether the
- * file is nothing but zeros; -1: cannot be read. */
+/* Looks for any record header, of whatever nonce. 1: found; 0: none, *is_zero tells whether there
+ * is nothing but zeros behind the file's header, which may be half written; -1: cannot be read. */
 static int find_nonce(int fd, uint64_t file_len, uint32_t *nonce32, bool *is_zero)
 {
     uint8_t *bytes = malloc(SEARCH_AT_ONCE);
@@ -72,8 +72,8 @@ static int find_nonce(int fd, uint64_t file_len, uint32_t *nonce32, bool *is_zer
             break;
         }
         size_t len = (size_t)got;
-        for (size_t i = 0; i < len && *is_zero; i++)
-            *is_zero = bytes[i] == 0;
+        for (size_t k = at == 0 ? SEGMENT_HEADER_SIZE : 0; k < len && *is_zero; k++)
+            *is_zero = bytes[k] == 0;
         size_t i = 0;
         while (i + SEGMENT_RECORD_SIZE <= len && result == 0) {
             i += record_find_magic(bytes + i, len - i) & ~(size_t)7;
@@ -220,7 +220,8 @@ static int take_record(struct scan *self, const struct walk_item *item, uint32_t
                             .len = item->len,
                             .ordinal = header->ordinal,
                             .lost = is_record ? 1 : 0,
-                            .batch = header->batch};
+                            .batch = header->batch,
+                            .is_void = header->type == RECORD_SEAL};
     add_bad(out, &bad);
     return 0;
 }
@@ -228,7 +229,7 @@ static int take_record(struct scan *self, const struct walk_item *item, uint32_t
 static void take_gap(struct scan *self, const struct walk_item *item, uint32_t expected)
 {
     struct bad_range bad = {
-        .offset = item->offset, .len = item->len, .is_zero = item->is_zero, .ordinal = expected};
+        .offset = item->offset, .len = item->len, .is_void = item->is_zero, .ordinal = expected};
     if (item->is_last) {
         bad.batch = BEHIND_EVERYTHING;
         add_bad(self->out, &bad);

@@ -23,7 +23,7 @@ struct bad_range {
     uint32_t lost;    /* may be 0: damage outside of records */
     uint32_t batch;   /* that it belonged to; UINT32_MAX: behind everything */
     bool is_corrupt;
-    bool is_zero; /* nothing in it to keep */
+    bool is_void; /* nothing in it to keep: zeros, or half a seal */
 };
 
 enum inspect_kind {

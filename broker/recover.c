@@ -39,6 +39,7 @@ struct recovery {
     struct inspection *found; /* one for each of logs; kind INSPECT_SEALED ones are mostly empty */
     bool *is_unreadable;
     struct gclog removed;
+    struct numbers missing;
 };
 
 /* --- the directory ---------------------------------------------------------------------------- */
@@ -200,7 +201,7 @@ static void sum_up(struct recovery *self, const struct inspection *found)
         const struct bad_range *bad = &found->bad[i];
         if (bad->is_corrupt)
             self->report->corrupt_records += count_new_losses(self, bad, found->header.segno);
-        else if (!bad->is_zero)
+        else if (!bad->is_void)
             self->report->torn_bytes += bad->len;
     }
     self->report->corrupt_headers += found->is_header_damaged || found->kind == INSPECT_RUBBISH;
@@ -232,6 +233,7 @@ static int inspect_one(struct recovery *self, size_t i, struct err *err)
     if (previous != 0 && !has_number(&self->logs, previous) &&
         !gclog_has(&self->removed, previous)) {
         self->report->missing_segments++;
+        add_number(&self->missing, previous);
         log_at(LEVEL_ERROR, "spool.missing", NULL, LOG_NUM("segment", previous));
     }
     return 0;
@@ -312,7 +314,7 @@ static int keep_copies(spool_t *spool, const struct inspection *found, int fd, s
     for (size_t i = 0; i < found->bad_count; i++) {
         const struct bad_range *bad = &found->bad[i];
         bool is_new;
-        if (bad->len == 0 || bad->is_zero)
+        if (bad->len == 0 || bad->is_void)
             continue;
         if (quarantine_copy(spool, found->header.segno, fd, bad->offset, bad->len, &is_new, err) ==
             -1)
@@ -401,6 +403,9 @@ static void mend_all(struct recovery *self)
             return;
         mend(self, i);
     }
+    /* So that the next start does not report them again. */
+    for (size_t i = 0; i < self->missing.count; i++)
+        (void)gclog_add(spool, self->missing.items[i], "missing");
     for (size_t i = 0; i < self->acks.count; i++)
         if (!has_number(&self->logs, self->acks.items[i]))
             remove_file(spool, self->acks.items[i], ".ack");
@@ -414,6 +419,7 @@ static void free_all(struct recovery *self)
     free(self->is_unreadable);
     free(self->logs.items);
     free(self->acks.items);
+    free(self->missing.items);
     gclog_fini(&self->removed);
 }
 
