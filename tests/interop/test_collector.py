@@ -92,7 +92,8 @@ def test_collector_waits_as_long_as_a_full_relay_asks(site, collector):
     waits, and gets the item in once there is room."""
     with Recorder() as upstream:
         upstream.stop()
-        relay = site.relay(upstream=[upstream.url], spool_max_bytes="4MiB", **RELAY)
+        relay = site.relay(upstream=[upstream.url], spool_max_bytes="4MiB",
+                           max_body_bytes="256KiB", **RELAY)
         reply = fill(relay)
         assert reply.status == 503 and reply.headers["retry-after"] == "5", reply
         refused = relay.metric("mcpd_relay_refused_full_total")
