@@ -137,9 +137,9 @@ def test_what_a_full_collector_refuses_waits_in_the_relay(site, collector):
     all of it arrives when the Collector's own upstream is back."""
     with Recorder() as last:
         last.always(Reply(503))
-        between = collector(last.url, queue={"queue_size": 2, "num_consumers": 1})
+        between = collector(last.url, queue={"queue_size": 30, "num_consumers": 1})
         relay = site.relay(upstream=[f"{between.url} probe=off"], **RELAY)
-        sent = [otlp_request(number) for number in range(40)]
+        sent = [otlp_request(number) for number in range(60)]
         for request in sent:
             assert http.post(relay.port, request.path, request.body,
                              request.content_type).status == 200
