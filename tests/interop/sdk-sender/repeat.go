@@ -16,18 +16,16 @@ import (
 
 const waitBeforeRepeat = 50 * time.Millisecond
 
-func (o *output) repeat(ctx context.Context, signal string, export func() error) error {
+// repeat calls export until it succeeds. The context it is given has no end: at its shutdown the SDK
+// cancels an Export of metrics that is under way, and the points in it would never be sent.
+func (o *output) repeat(ctx context.Context, signal string, export func(context.Context) error) {
 	for {
-		err := export()
+		err := export(context.WithoutCancel(ctx))
 		if err == nil {
-			return nil
+			return
 		}
 		o.failed(signal, err)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(waitBeforeRepeat):
-		}
+		time.Sleep(waitBeforeRepeat)
 	}
 }
 
@@ -37,11 +35,9 @@ type spanExporter struct {
 }
 
 func (e spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	err := e.out.repeat(ctx, "span", func() error { return e.SpanExporter.ExportSpans(ctx, spans) })
-	if err == nil {
-		e.out.sent("span", spanItems(spans))
-	}
-	return err
+	e.out.repeat(ctx, "span", func(ctx context.Context) error { return e.SpanExporter.ExportSpans(ctx, spans) })
+	e.out.sent("span", spanItems(spans))
+	return nil
 }
 
 type logExporter struct {
@@ -50,11 +46,9 @@ type logExporter struct {
 }
 
 func (e logExporter) Export(ctx context.Context, records []sdklog.Record) error {
-	err := e.out.repeat(ctx, "log", func() error { return e.Exporter.Export(ctx, records) })
-	if err == nil {
-		e.out.sent("log", logItems(records))
-	}
-	return err
+	e.out.repeat(ctx, "log", func(ctx context.Context) error { return e.Exporter.Export(ctx, records) })
+	e.out.sent("log", logItems(records))
+	return nil
 }
 
 type pointExporter struct {
@@ -63,9 +57,7 @@ type pointExporter struct {
 }
 
 func (e pointExporter) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
-	err := e.out.repeat(ctx, "point", func() error { return e.Exporter.Export(ctx, data) })
-	if err == nil {
-		e.out.sent("point", pointItems(data))
-	}
-	return err
+	e.out.repeat(ctx, "point", func(ctx context.Context) error { return e.Exporter.Export(ctx, data) })
+	e.out.sent("point", pointItems(data))
+	return nil
 }
