@@ -131,14 +131,14 @@ class Turns:
     @staticmethod
     def _settled_entries(relay):
         """spool_entries once it no longer changes: what was under way has come to rest."""
-        last = [-1.0]
+        seen = []
 
         def is_settled():
-            now = relay.metric("mcpd_relay_spool_entries")
-            same, last[0] = now == last[0], now
-            return same
-        wait_until(is_settled, 20, "spool_entries settled", every=0.3)
-        return last[0]
+            seen.append(relay.metric("mcpd_relay_spool_entries"))
+            # The gauge follows once a second.
+            return len(seen) > 5 and len(set(seen[-6:])) == 1
+        wait_until(is_settled, 60, lambda: f"spool_entries settled, was {seen[-6:]}", every=0.5)
+        return seen[-1]
 
 
 def median(results, field):

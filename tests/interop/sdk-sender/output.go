@@ -4,7 +4,9 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
 )
@@ -55,7 +57,12 @@ func (o *output) failed(signal string, err error) {
 	o.line(fields{"is": "failed", "signal": signal, "error": err.Error()})
 }
 
+// complaint keeps what the SDK reports. At its shutdown the metric reader gives up a collection
+// that has just begun and reports that; the points come with the last one.
 func (o *output) complaint(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	o.complaints = append(o.complaints, err.Error())
