@@ -90,7 +90,7 @@ run: all
 bench: all
 	tests/bench/run.sh
 fault: all
-	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q tests/fault $(PYTEST_ARGS)
+	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q -rs tests/fault $(PYTEST_ARGS)
 # Against a real OpenTelemetry SDK and Collector; what cannot be built here is skipped, loudly.
 interop: all
 	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q tests/interop $(PYTEST_ARGS)

@@ -123,13 +123,13 @@ ssize_t fsio_pread(int fd, void *data, size_t len, uint64_t offset)
 int fsio_sync(int fd)
 {
     struct fsio_plan plan = fsio_begin(FSIO_SYNC, fd, NULL);
-    return fsio_end(&plan, plan.error ? -1 : fsync(fd));
+    return fsio_end(&plan, plan.error ? -1 : plan.is_skipped ? 0 : fsync(fd));
 }
 
 int fsio_sync_data(int fd)
 {
     struct fsio_plan plan = fsio_begin(FSIO_SYNC, fd, NULL);
-    return fsio_end(&plan, plan.error ? -1 : fdatasync(fd));
+    return fsio_end(&plan, plan.error ? -1 : plan.is_skipped ? 0 : fdatasync(fd));
 }
 
 static int write_zeros(int fd, uint64_t offset, uint64_t len)

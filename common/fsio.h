@@ -61,7 +61,8 @@ int fsio_size(int fd, uint64_t *allocated_bytes, uint64_t *len) MUST_USE;
  * also matches '/'). N: the how-manieth matching call, from 1; with '+' that one and all later.
  * ACTION: an errno name (EIO, ENOSPC, EROFS, ...); short (half of a write is done, then ENOSPC);
  * delay=MS; exit-before, exit-inside (half of a write is done; for others as before), exit-after:
- * _exit(99); stop-before, stop-after: SIGSTOP to itself.
+ * _exit(99); stop-before, stop-after: SIGSTOP to itself; skip: a sync is not made and reported as
+ * done, as a disk that lies does.
  *
  * The environment variable MCPD_FSIO gives them at start. MCPD_FSIO=@FILE reads them from a file,
  * again whenever the file changes (looked at before each call; counting starts anew), so that a

@@ -31,7 +31,8 @@ enum action {
     ACT_EXIT_INSIDE,
     ACT_EXIT_AFTER,
     ACT_STOP_BEFORE,
-    ACT_STOP_AFTER
+    ACT_STOP_AFTER,
+    ACT_SKIP
 };
 
 struct rule {
@@ -88,6 +89,7 @@ static const struct {
     {"exit-after", ACT_EXIT_AFTER},
     {"stop-before", ACT_STOP_BEFORE},
     {"stop-after", ACT_STOP_AFTER},
+    {"skip", ACT_SKIP},
 };
 
 static void die(const char *what, const char *text)
@@ -261,6 +263,9 @@ static void apply(const struct rule *rule, struct fsio_plan *plan, unsigned *del
         break;
     case ACT_STOP_AFTER:
         plan->stops_after = true;
+        break;
+    case ACT_SKIP:
+        plan->is_skipped = true;
         break;
     }
 }

@@ -28,6 +28,7 @@ struct fsio_plan {
     int fd;
     int error;       /* not 0: do not make the call, fail with this */
     bool is_partial; /* first write half of it */
+    bool is_skipped; /* of a sync: claim success without it */
     bool exits_after;
     bool stops_after;
 };
