@@ -25,7 +25,8 @@
 #define DRAIN_US       5000
 #define DISPATCH_MAX   64 /* leases a turn, so that input is not left waiting */
 #define BOARD_MS       1000
-#define OUTCOMES_MS    20 /* longest time an outcome waits here for company */
+#define RECOUNT_MS     60000 /* the gauge of waiting records is set anew; else counted up and down */
+#define OUTCOMES_MS    20    /* longest time an outcome waits here for company */
 #define MESSAGE_MAX    ((uint64_t)64 * 1024)
 #define UNREADABLE_MS  1000
 #define LOG_REPEAT_MS  10000
@@ -45,6 +46,7 @@ struct delivery {
     uint64_t now_ms;
     uint64_t turn_at_ms;
     uint64_t board_at_ms;
+    uint64_t recount_at_ms;
     bool has_board_news;
     bool is_stopping;
     struct log_limit complaint;
@@ -452,7 +454,11 @@ static void post_board(delivery_t *self)
         board->upstreams_total = best->upstreams_total;
         memcpy(board->note, best->note, sizeof board->note);
     }
-    metrics_set(METRIC_relay_spool_entries, (int64_t)usage.waiting);
+    if (self->leases.has_lost || self->now_ms >= self->recount_at_ms) {
+        metrics_set(METRIC_relay_spool_entries, (int64_t)usage.waiting);
+        self->leases.has_lost = false;
+        self->recount_at_ms = self->now_ms + RECOUNT_MS;
+    }
     metrics_set(METRIC_relay_spool_bytes, (int64_t)usage.used_bytes);
     metrics_set(METRIC_relay_spool_oldest, board->oldest_s);
     metrics_set(METRIC_queue_leases, ledger_count(self->ledger, ENTRY_LEASED));

@@ -367,8 +367,10 @@ static struct post_commit *append(intake_t *self, size_t n)
     commit->count = (uint32_t)n;
     enum append_result result =
         appender_append(self->appender, self->items, n, commit->refs, self->now_ms, &err);
-    if (result == APPEND_OK)
+    if (result == APPEND_OK) {
+        metrics_add(METRIC_relay_spool_entries, n);
         return commit;
+    }
     complain(self, "spool.append", err.text);
     for (size_t i = 0; i < n; i++)
         *self->item_verdicts[i] = result == APPEND_FULL ? VERDICT_FULL : VERDICT_FAILED;

@@ -93,9 +93,18 @@ static struct entry_list *end_lease(struct leases *self, struct entry *entry)
     return &courier->held;
 }
 
+/* False when it was settled before. */
+static bool settle(struct leases *self, const struct record_id *id)
+{
+    bool is_first = spool_settle(self->core->spool, id);
+    if (is_first)
+        metrics_add(METRIC_relay_spool_entries, (uint64_t)-1);
+    return is_first;
+}
+
 void leases_done(struct leases *self, struct entry *entry)
 {
-    if (spool_settle(self->core->spool, &entry->ref.id))
+    if (settle(self, &entry->ref.id))
         add_outcome(self, &(struct outcome){.kind = OUTCOME_DONE, .ref = entry->ref});
     ledger_drop(self->ledger, entry, end_lease(self, entry));
 }
@@ -233,6 +242,7 @@ void leases_lost(struct leases *self, struct entry *entry)
 void leases_lost_unknown(struct leases *self, const struct record_ref *ref)
 {
     add_outcome(self, &(struct outcome){.kind = OUTCOME_LOST, .ref = *ref});
+    self->has_lost = true;
 }
 
 void leases_buried(struct leases *self, const struct record_id *id)
@@ -240,6 +250,7 @@ void leases_buried(struct leases *self, const struct record_id *id)
     struct entry *entry = ledger_find(self->ledger, id);
     if (entry == NULL || entry->state != ENTRY_DYING)
         return;
-    (void)spool_settle(self->core->spool, id);
+    if (!settle(self, id))
+        self->has_lost = true; /* upkeep settled it as a damaged one */
     ledger_drop(self->ledger, entry, NULL);
 }
