@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from lib.ports import free_port, is_free  # noqa: E402
 from lib.process import Site  # noqa: E402
-from lib.sender import Load  # noqa: E402
+from lib.sender import Load, paced  # noqa: E402
 from lib.store import Comparison, Store, all_spans  # noqa: E402
 from lib.telemetry import endless  # noqa: E402
 from lib.wait import wait_until  # noqa: E402
@@ -35,16 +35,6 @@ PICTURE = """
 STORES = """            (A finishes what it took before it stops. That matters here: A and B have an
             SQLite file each, so B would not recognise a request that A stored already.
             Daemons that share one Postgres are one store and do.)"""
-
-
-def paced(requests, per_second):
-    """The same requests, no faster than that; agents do not send as fast as they can."""
-    began = time.monotonic()
-    for number, request in enumerate(requests):
-        ahead = number / per_second - (time.monotonic() - began)
-        if ahead > 0:
-            time.sleep(ahead)
-        yield request
 
 
 class Demo:

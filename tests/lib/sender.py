@@ -13,6 +13,16 @@ from collections import Counter
 from lib import http
 
 
+def paced(requests, per_second):
+    """The same requests, no faster than that: agents do not send as fast as they can."""
+    began = time.monotonic()
+    for number, request in enumerate(requests):
+        ahead = number / per_second - (time.monotonic() - began)
+        if ahead > 0:
+            time.sleep(ahead)
+        yield request
+
+
 class Sent:
     """A request that was sent and its fate: status is the last answer's, None when the connection
     broke (it may be stored all the same)."""

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""A failed write or sync of the spool: every request that waited for it gets 503, that file is never
+synced again, nothing of the batch is delivered in this run, and what is answered 2xx afterwards is
+in another file and survives kill -9."""
+import threading
+
+import pytest
+
+from lib import http
+from lib.upstream import Reply, Upstream
+from lib.wait import wait_until
+
+SEGMENTS = "*/seg/*.log"
+
+
+@pytest.fixture
+def upstream():
+    with Upstream() as the_upstream:
+        the_upstream.always(Reply(200))
+        yield the_upstream
+
+
+@pytest.fixture
+def relay(site, upstream):
+    """A relay whose disk fails when the test says so; its first segment is open."""
+    script = site.folder / "faults"
+    process = site.relay(upstream=upstream.url, binary="mcpd-faults",
+                         env={"MCPD_FSIO": f"@{script}",
+                              "MCPD_FSIO_COUNTS": str(site.folder / "fired")})
+    process.arm = script.write_text
+    process.fired = lambda: (site.folder / "fired").exists()
+    assert http.post(process.port, "/v1/ingest", b"first").status == 202
+    upstream.wait_for(1)
+    return process
+
+
+def post_at_once(relay, bodies):
+    """One thread a body; {body: reply}."""
+    replies = {}
+
+    def post(body):
+        replies[body] = http.post(relay.port, "/v1/ingest", body)
+    threads = [threading.Thread(target=post, args=(body,)) for body in bodies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(replies) == len(bodies)
+    return replies
+
+
+def bodies_of(upstream):
+    return {request.body for request in upstream.requests if request.method == "POST"}
+
+
+@pytest.mark.parametrize("fault", [
+    f"sync:{SEGMENTS}@2=EIO",
+    f"write:{SEGMENTS}@2=EIO",
+    f"write:{SEGMENTS}@2=short",
+    f"write:{SEGMENTS}@2=ENOSPC",
+])
+def test_failed_batch_is_refused_whole_and_never_delivered(relay, upstream, fault):
+    """The first sync is slow, so that all others gather in the second batch, which fails."""
+    relay.arm(f"sync:{SEGMENTS}@1=delay=700;{fault}")
+    opener = threading.Thread(target=http.post, args=(relay.port, "/v1/ingest", b"opener"))
+    opener.start()
+    waiting = [f"waiting {number}".encode() for number in range(12)]
+    wait_until(relay.fired, 5, "the slow sync has begun")
+    replies = post_at_once(relay, waiting)
+    opener.join(10)
+    for body, reply in replies.items():
+        assert reply.status == 503 and reply.headers["retry-after"] == "1", (body, reply)
+
+    later = [f"later {number}".encode() for number in range(12)]
+    wait_until(lambda: http.post(relay.port, "/v1/ingest", b"again").status == 202, 10,
+               "a new segment takes requests")
+    assert {reply.status for reply in post_at_once(relay, later).values()} == {202}
+    status, text = relay.readyz()
+    assert status == 200 and "1 write error" in text
+    assert relay.metric("mcpd_spool_write_errors_total") == 1
+    relay.wait_drained()
+    delivered = bodies_of(upstream)
+    assert {b"opener", b"again", *later} <= delivered
+    assert not delivered & set(waiting), "a refused request was delivered"
+
+
+def test_accepted_after_a_failed_sync_survives_kill9(relay, upstream):
+    relay.arm(f"sync:{SEGMENTS}@1=EIO")
+    assert http.post(relay.port, "/v1/ingest", b"refused").status == 503
+    upstream.always(Reply(503))
+    later = [f"later {number}".encode() for number in range(50)]
+    wait_until(lambda: http.post(relay.port, "/v1/ingest", b"again").status == 202, 10,
+               "a new segment takes requests")
+    assert {reply.status for reply in post_at_once(relay, later).values()} == {202}
+    relay.kill9()
+    upstream.always(Reply(200))
+    relay.start()
+    relay.wait_drained()
+    assert {b"again", *later} <= bodies_of(upstream)
+
+
+def test_disk_that_keeps_failing_is_never_acknowledged(relay, upstream):
+    """No continuing from memory: 503 until the disk works, and /readyz says why."""
+    relay.arm(f"sync:{SEGMENTS}@1+=EIO")
+    for number in range(5):
+        assert http.post(relay.port, "/v1/ingest", f"{number}".encode()).status == 503
+    wait_until(lambda: relay.readyz() is None or relay.readyz()[0] == 503, 10, relay.readyz)
+    assert bodies_of(upstream) == {b"first"}

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""A full spool refuses with 503 and Retry-After: 5, says so in /readyz, keeps what it has, and takes
+requests again when there is room."""
+import os
+
+from lib import http
+from lib.sender import Load
+from lib.telemetry import Request
+from lib.upstream import Reply, Upstream
+from lib.wait import wait_until
+
+LIMIT = 4 * 1024 * 1024
+BODY = 32 * 1024
+
+
+def bodies(count):
+    for number in range(count):
+        yield Request("/v1/ingest", f"{number:08}".encode() + os.urandom(BODY - 8),
+                      "application/octet-stream")
+
+
+def full_relay(site, upstream):
+    relay = site.relay(upstream=upstream.url, max_body_bytes="64KiB", spool_max_bytes=LIMIT)
+    load = Load(relay.port, bodies(200), connections=4).run()
+    return relay, load
+
+
+def used_on_disk(relay):
+    return sum(entry.stat().st_blocks * 512 for entry in (relay.spool / "seg").iterdir())
+
+
+def test_full_spool_refuses_until_there_is_room(site):
+    with Upstream() as upstream:
+        upstream.always(Reply(503))
+        relay, load = full_relay(site, upstream)
+        assert load.statuses().keys() == {202, 503}
+        refused = [sent for sent in load.sent if sent.status == 503]
+        assert all(sent.reply.headers["retry-after"] == "5" for sent in refused)
+        assert relay.metric("mcpd_relay_refused_full_total") >= len(refused)
+        assert relay.metric("mcpd_relay_spool_bytes") <= LIMIT
+        assert used_on_disk(relay) <= LIMIT
+        assert len(load.accepted) * BODY > LIMIT / 2, "most of the space is for requests"
+        wait_until(lambda: relay.readyz()[0] == 503, 5, relay.readyz)
+        assert relay.readyz()[1].startswith("full")
+
+        upstream.always(Reply(200))
+        relay.wait_drained(60)
+        wait_until(lambda: relay.readyz() == (200, "ok"), 10, relay.readyz)
+        assert http.post(relay.port, "/v1/ingest", b"x" * BODY).status == 202
+        relay.wait_drained()
+        delivered = {request.body for request in upstream.requests if request.method == "POST"}
+        assert all(sent.request.body in delivered for sent in load.accepted)
+
+
+def test_full_spool_is_still_full_after_a_restart(site):
+    """The limit counts what is on disk, not what this process wrote."""
+    with Upstream() as upstream:
+        upstream.always(Reply(503))
+        relay, load = full_relay(site, upstream)
+        relay.kill9()
+        relay.start()
+        again = Load(relay.port, bodies(100), connections=4).run()
+        assert used_on_disk(relay) <= LIMIT
+        assert len(again.accepted) < 40, "hardly any room was left"
+        upstream.always(Reply(200))
+        relay.wait_drained(60)
+        delivered = {request.body for request in upstream.requests if request.method == "POST"}
+        for sent in load.accepted + again.accepted:
+            assert sent.request.body in delivered
