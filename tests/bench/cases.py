@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
 """The cases of the bench. Each takes (folder, options) and returns its rows of the table."""
 import pathlib
+import resource
 import statistics
 import subprocess
+import threading
+import time
 
 from lib import http
 from lib.ports import free_port
 from lib.process import BUILD, Site
+from lib.sender import Load
+from lib.telemetry import Request
 from lib.wait import wait_until
 from wrk import wrk
 
@@ -168,4 +173,87 @@ def b3(folder, options):
                 notes=[f"bare handler, nothing stored: {bare:.3f} ms"])]
 
 
-CASES = {"B1": b1, "B3": b3}
+def b9(folder, options):
+    """What an idle relay costs after it has worked."""
+    with Program("bare") as upstream, Site(folder / "idle") as site:
+        relay = site.relay(upstream=f"http://127.0.0.1:{upstream.port}")
+        body = b"x" * 1024
+        requests = (Request("/v1/ingest", body, "application/json") for _ in range(10000))
+        load = Load(relay.port, requests, connections=64).run()
+        void = "" if len(load.accepted) == 10000 else f"only {len(load.accepted)} accepted"
+        relay.wait_drained()
+        time.sleep(6)  # keep-alive connections end
+        began, used = time.monotonic(), relay.cpu_seconds()
+        time.sleep(15)
+        percent = 100 * (relay.cpu_seconds() - used) / (time.monotonic() - began)
+        mib = relay.rss_bytes() / 2**20
+    return [Row("B9", "idle after 10,000 requests, memory", mib, 40, 1.0, 0.8, unit="MiB",
+                void=void, higher_is_better=False),
+            Row("B9", "the same, CPU of one core", percent, 0.5, 1.0, 1.0, unit="%", void=void,
+                higher_is_better=False)]
+
+
+IDLE_CONNECTIONS = 5000
+
+
+def b10(folder, options):
+    """Idle keep-alive connections cost the busy ones little."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (20000, 20000))
+    busy, alone, void = [], [], []
+    for _ in range(options.rounds):
+        for idle, results in ((0, alone), (IDLE_CONNECTIONS, busy)):
+            sync_disk()
+            with Site(folder / "many") as site:
+                relay = closed_relay(site, threads=6000, keep_alive_timeout="60s")
+                connections = [http.Connection(relay.port) for _ in range(idle)]
+                for connection in connections:
+                    if connection.request("POST", "/v1/ingest", b"{}").status != 202:
+                        void.append("an idle connection's first request was refused")
+                wrk(relay.port, 1)
+                results.append(wrk(relay.port, options.seconds))
+                still = sum(1 for c in connections
+                            if c.request("POST", "/v1/ingest", b"{}").status == 202)
+                if still != idle:
+                    void.append(f"{idle - still} idle connections were lost")
+                for connection in connections:
+                    connection.close()
+            subprocess.run(["rm", "-rf", str(folder / "many")], check=True)
+    void += [f"{r.refused} refused, {r.broken} broken" for r in busy + alone
+             if r.refused or r.broken]
+    return [Row("B10", f"64 busy beside {IDLE_CONNECTIONS:,} idle, against alone",
+                median(busy, "per_second"), median(alone, "per_second"), 0.8, 0.95, unit="/s",
+                rounds=options.rounds, void="; ".join(void))]
+
+
+def delivery_rate(relay, seconds):
+    """Deliveries a second, as long as something waits."""
+    def delivered():
+        return relay.metric("mcpd_relay_delivered_total")
+    began, first = time.monotonic(), delivered()
+    while time.monotonic() - began < seconds and relay.metric("mcpd_relay_spool_entries") > 100:
+        time.sleep(0.1)
+    return (delivered() - first) / (time.monotonic() - began)
+
+
+def b12(folder, options):
+    """Accepting at full rate must not starve delivering."""
+    loaded, unloaded, void = [], [], ""
+    with Program("bare") as upstream, Site(folder / "both") as site:
+        relay = site.relay(upstream=f"http://127.0.0.1:{upstream.port}", workers=16,
+                           spool_max_bytes="16GiB")
+        wrk(relay.port, options.seconds)
+        for _ in range(options.rounds):
+            load = threading.Thread(target=wrk, args=(relay.port, options.seconds + 2))
+            load.start()
+            time.sleep(1)
+            loaded.append(delivery_rate(relay, options.seconds))
+            load.join()
+            unloaded.append(delivery_rate(relay, max(1, options.seconds / 3)))
+        if relay.metric("mcpd_relay_spool_entries") == 0:
+            void = "delivering was as fast as accepting: no backlog to measure with"
+    return [Row("B12", "delivering while accepting at full rate, against the drain alone",
+                statistics.median(loaded), statistics.median(unloaded), 0.30, 0.60, unit="/s",
+                rounds=options.rounds, void=void)]
+
+
+CASES = {"B1": b1, "B3": b3, "B9": b9, "B10": b10, "B12": b12}

@@ -18,6 +18,7 @@ static const char reply_ok[] = "HTTP/1.1 202 Accepted\r\n"
                                "mcpd-relay: spooled\r\n"
                                "Content-Length: 41\r\n\r\n"
                                "{\"accepted\":0,\"duplicate\":0,\"rejected\":0}";
+static const char reply_ready[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 static const char reply_failed[] = "HTTP/1.1 503 Service Unavailable\r\n"
                                    "Content-Length: 0\r\n\r\n";
 
@@ -39,7 +40,12 @@ static int handle(struct mg_connection *conn)
 {
     const struct server *self = mg_get_user_data(mg_get_context(conn));
     char *body = (char *)mg_get_thread_pointer(conn) + BENCH_HEAD;
-    long long want = mg_get_request_info(conn)->content_length;
+    const struct mg_request_info *info = mg_get_request_info(conn);
+    if (strcmp(info->request_method, "GET") == 0) { /* a relay's probe */
+        mg_write(conn, reply_ready, sizeof reply_ready - 1);
+        return 200;
+    }
+    long long want = info->content_length;
     if (want < 0 || (size_t)want > BENCH_BODY_MAX) {
         mg_disable_connection_keep_alive(conn);
         return 413;
