@@ -4,6 +4,7 @@
 # status 1 if there was any. Needs build/gen (make builds it first).
 #   tests/lint.sh [--quick]   --quick leaves clang-tidy and the clang build out
 set -u
+export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/.."
 findings=$(mktemp)
 trap 'rm -f "$findings"' EXIT
@@ -40,14 +41,14 @@ bare_code()
 
 # Format.
 # shellcheck disable=SC2086
-clang-format --dry-run -Werror $own $tests_c 2>&1 | grep -E 'error:' | complain "not as clang-format writes it"
+clang-format --dry-run -Werror $own $tests_c 2>&1 | grep -aE 'error:' | complain "not as clang-format writes it"
 
 # Layers: common <- proto <- roles; only mcpd.c knows several roles.
 {
-    grep -nE '#include "(proto|gateway|broker|courier|store)/' common/*.[ch]
-    grep -nE '#include "(gateway|broker|courier|store)/' proto/*.[ch]
+    grep -anE '#include "(proto|gateway|broker|courier|store)/' common/*.[ch]
+    grep -anE '#include "(gateway|broker|courier|store)/' proto/*.[ch]
     for role in $roles; do
-        others=$(echo "$roles" | tr ' ' '\n' | grep -v "^$role\$" | paste -sd'|')
+        others=$(echo "$roles" | tr ' ' '\n' | grep -av "^$role\$" | paste -sd'|')
         ls "$role"/*.[ch] >/dev/null 2>&1 && grep -nHE "#include \"($others)/" "$role"/*.[ch]
     done
 } 2>/dev/null | complain "include across layers or roles"
@@ -55,21 +56,21 @@ clang-format --dry-run -Werror $own $tests_c 2>&1 | grep -E 'error:' | complain 
 # Banned functions.
 # shellcheck disable=SC2086
 code=$(bare_code $own)
-call() { grep -E "[^A-Za-z0-9_>.](${1})[[:space:]]*\("; }
+call() { grep -aE "[^A-Za-z0-9_>.](${1})[[:space:]]*\("; }
 echo "$code" | call 'sprintf|vsprintf|strcpy|strcat|atoi|atol|strtok|gets' | complain "banned function"
-echo "$code" | grep -v '^common/clock' | call 'time|gettimeofday|clock_gettime' |
+echo "$code" | grep -av '^common/clock' | call 'time|gettimeofday|clock_gettime' |
     complain "time is read in common/clock only"
-echo "$code" | grep -v '^common/fsio' | grep -v 'write(STDERR_FILENO' |
+echo "$code" | grep -av '^common/fsio' | grep -av 'write(STDERR_FILENO' |
     call 'open|openat|creat|write|writev|pwrite|pwritev|fsync|fdatasync|fallocate|posix_fallocate|ftruncate|rename|renameat|unlink|unlinkat' |
     complain "files are written in common/fsio only"
-echo "$code" | grep -vE '^common/(options|fsio)' | call 'getenv|secure_getenv' |
+echo "$code" | grep -avE '^common/(options|fsio)' | call 'getenv|secure_getenv' |
     complain "the environment is read in common/options only"
 
 # File-level state that changes: a static or global that is no constant, function or table.
-echo "$code" | grep -v '^mcpd.c' |
-    grep -E '^[^:]+\.c:[0-9]+:(static |extern )?(_Atomic |volatile |struct |unsigned |signed )*[a-z_0-9]+[ *]+[a-z_][a-z_0-9]*(\[[^]]*\])*( = [^;]*)?;' |
-    grep -vE ':(static )?const |\bconst [a-z_]+(\[|;| =)|typedef|:(struct|union|enum|return|goto) [a-z_0-9]*;|_Thread_local' |
-    grep -vE '^common/(metrics|log|role|httpd_stack|fsio|clock)' |
+echo "$code" | grep -av '^mcpd.c' |
+    grep -aE '^[^:]+\.c:[0-9]+:(static |extern )?(_Atomic |volatile |struct |unsigned |signed )*[a-z_0-9]+[ *]+[a-z_][a-z_0-9]*(\[[^]]*\])*( = [^;]*)?;' |
+    grep -avE ':(static )?const |\bconst [a-z_]+(\[|;| =)|typedef|:(struct|union|enum|return|goto) [a-z_0-9]*;|_Thread_local' |
+    grep -avE '^common/(metrics|log|role|httpd_stack|fsio|clock)' |
     complain "file-level state that changes"
 
 # First line.
@@ -82,8 +83,9 @@ done | complain "no SPDX line"
 # shellcheck disable=SC2086
 cppcheck --quiet --std=c11 --error-exitcode=0 --inline-suppr --enable=warning,performance,portability \
     --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
-    '--suppress=preprocessorErrorDirective:build/gen/*' -D_GNU_SOURCE \
-    -D__linux__ -I. -Ibuild/gen -j2 $units 2>&1 | grep -E 'error:|warning:|performance:|portability:' |
+    '--suppress=preprocessorErrorDirective:build/gen/*' -D_GNU_SOURCE -D__linux__ \
+    --include=/usr/include/x86_64-linux-gnu/sys/queue.h -I. -Ibuild/gen -j2 $units 2>&1 |
+    grep -aE 'error:|warning:|performance:|portability:' |
     complain "cppcheck"
 
 if [ "${1:-}" != --quick ]; then
@@ -91,10 +93,10 @@ if [ "${1:-}" != --quick ]; then
     # shellcheck disable=SC2086
     echo "$units" | xargs -P2 -n1 sh -c 'clang '"$flags"' -Wall -Wextra -Werror -Wshadow \
         -Wstrict-prototypes -Wmissing-prototypes -Wvla -fsyntax-only "$1" 2>&1' sh |
-        grep -E 'error|warning' | complain "clang"
+        grep -aE 'error|warning' | complain "clang"
     # shellcheck disable=SC2086
     echo "$units" | xargs -P2 -n4 sh -c 'clang-tidy --quiet "$@" -- '"$flags"' 2>/dev/null' sh |
-        grep -E 'warning:|error:' | sort -u | complain "clang-tidy"
+        grep -aE 'warning:|error:' | sort -u | complain "clang-tidy"
 fi
 [ -s "$findings" ] && exit 1
 echo "lint: clean"
