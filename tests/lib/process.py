@@ -185,9 +185,15 @@ class Relay(Process):
         return self.folder / self.options["spool_dir"] / "relay"
 
     def wait_drained(self, seconds=30.0):
-        """Until nothing waits in the spool."""
-        wait_until(lambda: self.metric("mcpd_relay_spool_entries") == 0, seconds,
-                   lambda: f"{self.name} drained, {self.metrics()}\n{self.log()}", every=0.05)
+        """Until nothing waits in the spool, and has not for as long as the gauge may lag."""
+        empty = [0]
+
+        def is_drained():
+            is_empty = self.metric("mcpd_relay_spool_entries") == 0
+            empty[0] = empty[0] + 1 if is_empty else 0
+            return empty[0] > 8
+        wait_until(is_drained, seconds, lambda: f"{self.name} drained, {self.metrics()}\n{self.log()}",
+                   every=0.05)
 
 
 class Site:

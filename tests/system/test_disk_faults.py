@@ -20,9 +20,15 @@ def upstream():
         yield the_upstream
 
 
+def written_bytes(relay):
+    """How far the segments are written; behind that they are zeros, reserved ahead."""
+    return sum(len(path.read_bytes().rstrip(b"\0")) for path in (relay.spool / "seg").glob("*.log"))
+
+
 @pytest.fixture
 def relay(site, upstream):
-    """A relay whose disk fails when the test says so; its first segment is open."""
+    """A relay whose disk fails when the test says so. Its first segment is open, and what is written
+    once it is idle has been written, so that the next write is the next request's."""
     script = site.folder / "faults"
     process = site.relay(upstream=upstream.url, binary="mcpd-faults",
                          env={"MCPD_FSIO": f"@{script}",
@@ -30,7 +36,9 @@ def relay(site, upstream):
     process.arm = script.write_text
     process.fired = lambda: (site.folder / "fired").exists()
     assert http.post(process.port, "/v1/ingest", b"first").status == 202
+    length = written_bytes(process)
     upstream.wait_for(1)
+    wait_until(lambda: written_bytes(process) > length, 5, "the mark of an idle segment is written")
     return process
 
 

@@ -46,7 +46,8 @@ def test_full_spool_refuses_until_there_is_room(site):
         upstream.always(Reply(200))
         relay.wait_drained(60)
         wait_until(lambda: relay.readyz() == (200, "ok"), 10, relay.readyz)
-        assert http.post(relay.port, "/v1/ingest", b"x" * BODY).status == 202
+        wait_until(lambda: http.post(relay.port, "/v1/ingest", b"x" * BODY).status == 202, 5,
+                   "requests are taken again")
         relay.wait_drained()
         delivered = {request.body for request in upstream.requests if request.method == "POST"}
         assert all(sent.request.body in delivered for sent in load.accepted)
