@@ -61,35 +61,48 @@ def bodies_of(upstream):
     return {request.body for request in upstream.requests if request.method == "POST"}
 
 
-@pytest.mark.parametrize("fault", [
-    f"sync:{SEGMENTS}@2=EIO",
-    f"write:{SEGMENTS}@2=EIO",
-    f"write:{SEGMENTS}@2=short",
-    f"write:{SEGMENTS}@2=ENOSPC",
-])
-def test_failed_batch_is_refused_whole_and_never_delivered(relay, upstream, fault):
-    """The first sync is slow, so that all others gather in the second batch, which fails."""
-    relay.arm(f"sync:{SEGMENTS}@1=delay=700;{fault}")
-    opener = threading.Thread(target=http.post, args=(relay.port, "/v1/ingest", b"opener"))
-    opener.start()
-    waiting = [f"waiting {number}".encode() for number in range(12)]
-    wait_until(relay.fired, 5, "the slow sync has begun")
-    replies = post_at_once(relay, waiting)
-    opener.join(10)
-    for body, reply in replies.items():
-        assert reply.status == 503 and reply.headers["retry-after"] == "1", (body, reply)
-
+def check_recovered(relay, upstream, refused):
+    """A new segment takes requests; what was refused was not delivered and is not."""
     later = [f"later {number}".encode() for number in range(12)]
     wait_until(lambda: http.post(relay.port, "/v1/ingest", b"again").status == 202, 10,
                "a new segment takes requests")
     assert {reply.status for reply in post_at_once(relay, later).values()} == {202}
-    status, text = relay.readyz()
-    assert status == 200 and "1 write error" in text
     assert relay.metric("mcpd_spool_write_errors_total") == 1
+    wait_until(lambda: relay.readyz()[0] == 200 and "1 write error" in relay.readyz()[1], 5,
+               relay.readyz)
     relay.wait_drained()
-    delivered = bodies_of(upstream)
-    assert {b"opener", b"again", *later} <= delivered
-    assert not delivered & set(waiting), "a refused request was delivered"
+    assert {b"again", *later} <= bodies_of(upstream)
+    assert not bodies_of(upstream) & set(refused), "a refused request was delivered"
+
+
+def test_failed_sync_refuses_the_whole_batch(relay, upstream):
+    """The first sync is slow, so that all others gather in the second batch, which fails."""
+    relay.arm(f"sync:{SEGMENTS}@1=delay=700;sync:{SEGMENTS}@2=EIO")
+    opener = threading.Thread(target=http.post, args=(relay.port, "/v1/ingest", b"opener"))
+    opener.start()
+    wait_until(relay.fired, 5, "the slow sync has begun")
+    replies = post_at_once(relay, [f"waiting {number}".encode() for number in range(12)])
+    opener.join(10)
+    for body, reply in replies.items():
+        assert reply.status == 503 and reply.headers["retry-after"] == "1", (body, reply)
+    check_recovered(relay, upstream, replies)
+    assert b"opener" in bodies_of(upstream)
+
+
+@pytest.mark.parametrize("action", ["EIO", "ENOSPC", "short"])
+def test_failed_write_refuses_its_batch(relay, upstream, action):
+    """Many requests come at the same moment; the first batch of them cannot be written."""
+    relay.arm(f"write:{SEGMENTS}@1={action}")
+    relay.pause()
+    bodies = [f"waiting {number}".encode() for number in range(40)]
+    threading.Timer(0.5, relay.resume).start()
+    replies = post_at_once(relay, bodies)
+    refused = [body for body, reply in replies.items() if reply.status != 202]
+    assert relay.fired() and refused
+    for body in refused:
+        assert replies[body].status == 503 and "retry-after" in replies[body].headers
+    check_recovered(relay, upstream, refused)
+    assert set(bodies) - set(refused) <= bodies_of(upstream)
 
 
 def test_accepted_after_a_failed_sync_survives_kill9(relay, upstream):
