@@ -20,7 +20,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(pathlib.Path(__file__).parent)]
 
-from cases import CASES  # noqa: E402
+import cases  # noqa: E402
+import restart  # noqa: E402
+
+CASES = {**cases.CASES, "B6": restart.b6}
 
 
 def machine():
