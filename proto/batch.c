@@ -54,6 +54,21 @@ const char *span_status_name(enum span_status status)
     return names[status];
 }
 
+const char *point_kind_name(enum point_kind kind)
+{
+    static const char *const names[] = {"gauge", "sum", "histogram", "exponential_histogram",
+                                        "summary"};
+    assert(kind < POINT_KIND_COUNT);
+    return names[kind];
+}
+
+const char *score_type_name(enum score_type type)
+{
+    static const char *const names[] = {"number", "boolean", "label", "text"};
+    assert(type < SCORE_TYPE_COUNT);
+    return names[type];
+}
+
 void batch_init(struct batch *self)
 {
     *self = (struct batch){0};
@@ -89,7 +104,8 @@ struct event *batch_add(struct batch *self, enum event_type type)
     struct event *event = &self->events[self->event_count++];
     *event = (struct event){.type = type, .index = (uint32_t)self->sent++};
     struct span *span = &event->span;
-    span->in_tok = span->out_tok = span->cache_tok = span->reason_tok = BATCH_TOKENS_NONE;
+    if (type == EVENT_SPAN)
+        span->in_tok = span->out_tok = span->cache_tok = span->reason_tok = BATCH_TOKENS_NONE;
     return event;
 }
 

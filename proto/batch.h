@@ -57,6 +57,8 @@ const char *reject_code_name(enum reject_code code);
 struct batch_policy {
     uint64_t now_ns;    /* wall clock; events more than 24 h ahead of it are out of range */
     uint64_t oldest_ns; /* events that start before it are out of range; 0: no such limit */
+    unsigned types;     /* of native events: the EVENT_BITs that are taken, others are rejected as
+                           bad_type; 0: spans only */
 };
 
 #define BATCH_NATIVE_EVENTS_MAX 10000
@@ -66,10 +68,9 @@ struct batch_policy {
 #define BATCH_REJECTS_KEPT 100
 #define BATCH_TOKENS_NONE  ((int64_t)-1)
 
-enum event_type {
-    EVENT_SPAN,
-    /* Later: EVENT_LOG, EVENT_METRIC, EVENT_SCORE, EVENT_RUN, each with its struct in the union. */
-};
+enum event_type { EVENT_SPAN, EVENT_LOG, EVENT_METRIC, EVENT_SCORE, EVENT_RUN, EVENT_TYPE_COUNT };
+#define EVENT_BIT(type) (1u << (type))
+#define EVENT_BITS_ALL  (EVENT_BIT(EVENT_TYPE_COUNT) - 1)
 
 /* The numbers are OTLP's. */
 enum span_kind {
@@ -138,11 +139,125 @@ struct span {
     struct slice content; /* JSON object or empty */
 };
 
+/* attrs as a span's, with "trace_flags" instead of "flags", without status, events and links. */
+struct log_record {
+    uint64_t ts_ns;       /* never 0: where the sender gave none, when it was observed */
+    uint64_t observed_ns; /* 0: not given */
+    int severity;         /* 1 to 24 as OTLP counts (9 info, 13 warn, 17 error); 0: not given */
+    bool has_trace;
+    bool has_span;
+    bool body_is_json; /* body is JSON (an object, an array, a number), not a text as it stands */
+    uint8_t trace_id[16];
+    uint8_t span_id[8];
+    struct slice severity_text;
+    struct slice event_name;
+    struct slice body;
+    struct slice op;
+    struct slice model;
+    struct slice tool;
+    struct slice agent;
+    struct slice session;
+    struct slice user_id;
+    struct slice service;
+    struct slice env;
+    struct slice attrs;   /* JSON object, never empty */
+    struct slice content; /* as a span's */
+};
+
+enum point_kind {
+    POINT_GAUGE,
+    POINT_SUM,
+    POINT_HISTOGRAM,
+    POINT_EXPONENTIAL, /* histogram */
+    POINT_SUMMARY,
+    POINT_KIND_COUNT
+};
+/* "gauge", "sum", "histogram", "exponential_histogram", "summary" */
+const char *point_kind_name(enum point_kind kind);
+
+enum temporality { TEMPORALITY_UNSPECIFIED, TEMPORALITY_DELTA, TEMPORALITY_CUMULATIVE };
+
+/*
+ * One data point of a metric; an OTLP metric with n points is n events. data is one JSON object
+ * with whatever the columns do not hold (members without content are left out):
+ *   {"description":"","flags":1,"count":3,"sum":1.5,"min":0.0,"max":1.0,
+ *    "bounds":[0.0,1.0],"counts":[1,2,0],
+ *    "scale":2,"zero_count":0,"zero_threshold":0.0,
+ *    "positive":{"offset":0,"counts":[1]},"negative":{...},
+ *    "quantiles":[[0.5,1.0]],
+ *    "exemplars":[{"ts_ns":1,"value":1.0,"trace_id":"","span_id":"","attributes":{...}}]}
+ * attrs as a log record's.
+ */
+struct metric_point {
+    uint64_t ts_ns;    /* never 0 */
+    uint64_t start_ns; /* of what was counted; 0: not given */
+    enum point_kind kind;
+    enum temporality temporality;
+    bool is_monotonic;
+    bool has_value; /* false where the sender recorded none, and for a histogram without a sum */
+    bool is_int;    /* integer holds the value exactly */
+    double value;   /* finite; of a histogram or summary the sum */
+    int64_t integer;
+    uint64_t count; /* of a histogram or summary, else 0; fits int64 */
+    struct slice name;
+    struct slice unit;
+    struct slice op;
+    struct slice provider;
+    struct slice model;
+    struct slice tool;
+    struct slice agent;
+    struct slice service;
+    struct slice env;
+    struct slice data;  /* JSON object, never empty */
+    struct slice attrs; /* JSON object, never empty */
+};
+
+enum score_type { SCORE_NUMBER, SCORE_BOOLEAN, SCORE_LABEL, SCORE_TEXT, SCORE_TYPE_COUNT };
+const char *score_type_name(enum score_type type);
+enum score_target { SCORE_OF_SPAN, SCORE_OF_TRACE, SCORE_OF_SESSION, SCORE_OF_RUN };
+
+/* Exactly the ids of its target are set: trace and span for a span. */
+struct score {
+    struct slice id; /* empty: the sender gave none */
+    struct slice name;
+    enum score_type type;
+    enum score_target target;
+    double number;     /* finite; of a boolean 0 or 1; 0 for label and text */
+    struct slice text; /* of a label (1 to 200 characters) or text (up to 500) */
+    uint8_t trace_id[16];
+    uint8_t span_id[8];
+    struct slice session;
+    struct slice run;
+    struct slice source; /* "human", ...; empty: not given */
+    struct slice comment;
+    struct slice scorer;
+    struct slice version;
+    uint64_t ts_ns; /* never 0: where the sender gave none, now */
+};
+
+struct run {
+    struct slice id;    /* never empty */
+    struct slice state; /* never empty */
+    bool has_trace;
+    uint8_t trace_id[16];
+    uint64_t start_ns; /* 0: not given */
+    uint64_t end_ns;   /* 0: not given or not ended */
+    struct slice agent;
+    struct slice session;
+    struct slice service;
+    struct slice env;
+    struct slice attrs; /* {"attributes":...,"resource":...}, never empty */
+};
+
 struct event {
     enum event_type type;
     uint32_t index; /* among the events sent */
     union {
         struct span span;
+        struct log_record log;
+        struct metric_point metric;
+        struct score score;
+        struct run run;
     };
 };
 

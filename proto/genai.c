@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,25 +91,6 @@ void genai_inherit(struct genai_found *self, const struct genai_found *other)
             self->columns[i] = other->columns[i];
 }
 
-static const size_t offsets[GENAI_COLUMN_COUNT] = {
-    [GENAI_OP] = offsetof(struct span, op),
-    [GENAI_PROVIDER] = offsetof(struct span, provider),
-    [GENAI_MODEL] = offsetof(struct span, model),
-    [GENAI_TOOL] = offsetof(struct span, tool),
-    [GENAI_AGENT] = offsetof(struct span, agent),
-    [GENAI_SESSION] = offsetof(struct span, session),
-    [GENAI_USER_ID] = offsetof(struct span, user_id),
-    [GENAI_MCP_METHOD] = offsetof(struct span, mcp_method),
-    [GENAI_MCP_SESSION] = offsetof(struct span, mcp_session),
-    [GENAI_SERVICE] = offsetof(struct span, service),
-    [GENAI_ENV] = offsetof(struct span, env),
-    [GENAI_ERROR_TYPE] = offsetof(struct span, error_type),
-    [GENAI_IN_TOK] = offsetof(struct span, in_tok),
-    [GENAI_OUT_TOK] = offsetof(struct span, out_tok),
-    [GENAI_CACHE_TOK] = offsetof(struct span, cache_tok),
-    [GENAI_REASON_TOK] = offsetof(struct span, reason_tok),
-};
-
 static int fill_text(const struct value *value, struct arena *arena, struct slice *out)
 {
     char digits[24];
@@ -122,14 +102,15 @@ static int fill_text(const struct value *value, struct arena *arena, struct slic
     return utf8_clean(arena, text, GENAI_COLUMN_MAX_BYTES, out);
 }
 
-int genai_fill(const struct genai_found *self, struct arena *arena, struct span *span)
+int genai_fill(const struct genai_found *self, struct arena *arena, const struct genai_slot *slots,
+               void *out)
 {
-    for (size_t i = 0; i < GENAI_COLUMN_COUNT; i++) {
-        const struct value *value = self->columns[i].value;
-        void *field = (char *)span + offsets[i];
+    for (const struct genai_slot *slot = slots; slot->column != GENAI_COLUMN_COUNT; slot++) {
+        const struct value *value = self->columns[slot->column].value;
+        void *field = (char *)out + slot->offset;
         if (!value)
             continue;
-        if (is_tokens((enum genai_column)i))
+        if (is_tokens(slot->column))
             *(int64_t *)field = token_count(value);
         else if (fill_text(value, arena, field) == -1)
             return -1;

@@ -49,9 +49,16 @@ void genai_find(struct genai_found *self, const struct value *members);
 /* Adds what self lacks from other (of the resource). */
 void genai_inherit(struct genai_found *self, const struct genai_found *other);
 
-/* Copies what was found into the span's columns; the texts go to the arena, cleaned. -1 over the
- * arena's maximum. */
-int genai_fill(const struct genai_found *self, struct arena *arena, struct span *span) MUST_USE;
+/* Where a column lies in a struct: texts in a struct slice, tokens in an int64_t. */
+struct genai_slot {
+    enum genai_column column; /* GENAI_COLUMN_COUNT ends the list */
+    size_t offset;
+};
+
+/* Copies what was found into the slots of out; the texts go to the arena, cleaned. What was not
+ * found is left alone. -1 over the arena's maximum. */
+int genai_fill(const struct genai_found *self, struct arena *arena, const struct genai_slot *slots,
+               void *out) MUST_USE;
 
 /* The exception's type where a span event of this name and with these attributes is an exception;
  * else null. */

@@ -1,179 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
- * The body is read into a value tree, its events into raw_spans by tables of field names. Only
- * spans are taken so far; every other type is rejected as an event.
+ * The body is read into a value tree, JSON and msgpack alike, and its events into structs by tables
+ * of field names, one table a type.
  */
 #include "proto/native.h"
 
 #include <inttypes.h>
 
-#include "proto/fields.h"
 #include "proto/idem.h"
 #include "proto/json_read.h"
-#include "proto/raw_span.h"
+#include "proto/msgpack_read.h"
+#include "proto/native_types.h"
 
 #define EVENT_BYTES_MAX ((size_t)1024 * 1024)
 #define ATTRIBUTES_MAX  256
 #define KEY_BYTES_MAX   256
 #define EVENT_DEPTH_MAX 16
-
-struct decoder {
-    struct batch *batch;
-    struct span_maker maker;
-    struct err *err;
-};
-
-/* Spans */
-
-static int read_id(struct value *value, struct raw_id *id, size_t len)
-{
-    if (value->type == VALUE_BYTES)
-        *id = raw_id_from_bytes(value->text, len);
-    else if (value->type == VALUE_TEXT)
-        *id = raw_id_from_hex(value->text, len);
-    else
-        return -1;
-    return 0;
-}
-
-static int field_trace_id(struct fields_reader *reader, struct value *value, void *field)
-{
-    (void)reader;
-    return read_id(value, field, 16);
-}
-
-static int field_span_id(struct fields_reader *reader, struct value *value, void *field)
-{
-    (void)reader;
-    return read_id(value, field, 8);
-}
-
-/* One of the names, in any case, or its number. */
-static int read_name(struct fields_reader *reader, struct value *value, const char *const *names,
-                     int64_t *number)
-{
-    if (value->type != VALUE_TEXT)
-        return field_i64(reader, value, number);
-    for (int64_t i = 0; names[i]; i++) {
-        if (slice_equals_nocase(value->text, names[i])) {
-            *number = i;
-            return 0;
-        }
-    }
-    return -1;
-}
-
-static int field_kind(struct fields_reader *reader, struct value *value, void *field)
-{
-    static const char *const names[] = {"unspecified", "internal", "server", "client",
-                                        "producer",    "consumer", NULL};
-    return read_name(reader, value, names, field);
-}
-
-static int field_status(struct fields_reader *reader, struct value *value, void *field)
-{
-    static const char *const names[] = {"unset", "ok", "error", NULL};
-    return read_name(reader, value, names, field);
-}
-
-static const struct field event_fields[] = {
-    {"ts_ns", field_u64, offsetof(struct raw_event, time_ns)},
-    {"name", field_text, offsetof(struct raw_event, name)},
-    {"attrs", field_map, offsetof(struct raw_event, attributes)},
-    {0},
-};
-
-static const struct field link_fields[] = {
-    {"trace_id", field_trace_id, offsetof(struct raw_link, trace_id)},
-    {"span_id", field_span_id, offsetof(struct raw_link, span_id)},
-    {"attrs", field_map, offsetof(struct raw_link, attributes)},
-    {0},
-};
-
-static int field_events(struct fields_reader *reader, struct value *value, void *field)
-{
-    struct raw_event **next = field;
-    if (value->type != VALUE_ARRAY)
-        return -1;
-    for (struct value *item = value->first; item; item = item->next) {
-        struct raw_event *event = arena_zalloc(reader->arena, sizeof(*event));
-        if (!event || fields_read(reader, item, event_fields, event) == -1)
-            return -1;
-        *next = event;
-        next = &event->next;
-    }
-    return 0;
-}
-
-static int field_links(struct fields_reader *reader, struct value *value, void *field)
-{
-    struct raw_link **next = field;
-    if (value->type != VALUE_ARRAY)
-        return -1;
-    for (struct value *item = value->first; item; item = item->next) {
-        struct raw_link *link = arena_zalloc(reader->arena, sizeof(*link));
-        if (!link || fields_read(reader, item, link_fields, link) == -1)
-            return -1;
-        *next = link;
-        next = &link->next;
-    }
-    return 0;
-}
-
-static const struct field span_fields[] = {
-    {"id", field_text, offsetof(struct raw_span, id)},
-    {"trace_id", field_trace_id, offsetof(struct raw_span, trace_id)},
-    {"span_id", field_span_id, offsetof(struct raw_span, span_id)},
-    {"parent_id", field_span_id, offsetof(struct raw_span, parent_id)},
-    {"name", field_text, offsetof(struct raw_span, name)},
-    {"kind", field_kind, offsetof(struct raw_span, kind)},
-    {"start_ns", field_u64, offsetof(struct raw_span, start_ns)},
-    {"end_ns", field_u64, offsetof(struct raw_span, end_ns)},
-    {"status", field_status, offsetof(struct raw_span, status)},
-    {"status_message", field_text, offsetof(struct raw_span, status_message)},
-    {"error", field_text, offsetof(struct raw_span, error)},
-    {"trace_state", field_text, offsetof(struct raw_span, trace_state)},
-    {"attrs", field_map, offsetof(struct raw_span, attributes)},
-    {"events", field_events, offsetof(struct raw_span, events)},
-    {"links", field_links, offsetof(struct raw_span, links)},
-    {0},
-};
-
-/* Which code a field of the wrong type gives. */
-static enum reject_code wrong_code(struct slice key)
-{
-    static const struct {
-        const char *key;
-        enum reject_code code;
-    } rows[] = {{"trace_id", REJECT_BAD_ID},  {"span_id", REJECT_BAD_ID},
-                {"parent_id", REJECT_BAD_ID}, {"start_ns", REJECT_BAD_TIME},
-                {"end_ns", REJECT_BAD_TIME},  {"ts_ns", REJECT_BAD_TIME}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (slice_equals(key, rows[i].key))
-            return rows[i].code;
-    return REJECT_BAD_VALUE;
-}
-
-static enum batch_result add_span(struct decoder *self, struct value *event)
-{
-    struct fields_reader reader = {.arena = &self->maker.scratch};
-    struct raw_span raw = {0};
-    if (fields_read(&reader, event, span_fields, &raw) == -1) {
-        struct err reason;
-        err_set(&reason, "%.*s is not of the type it must be", (int)reader.wrong.len,
-                reader.wrong.data);
-        span_maker_reject(&self->maker, wrong_code(reader.wrong), raw.id, reason.text);
-        return BATCH_OK;
-    }
-    if (raw.name.len == 0) {
-        span_maker_reject(&self->maker, REJECT_MISSING, raw.id, "no name");
-        return BATCH_OK;
-    }
-    /* Who names an error means one. */
-    if (raw.error.len > 0 && raw.status == SPAN_STATUS_UNSET)
-        raw.status = SPAN_STATUS_ERROR;
-    return span_maker_add(&self->maker, &raw, self->err);
-}
 
 /* Events */
 
@@ -213,24 +55,43 @@ static const struct field head_fields[] = {
     {0},
 };
 
-static enum batch_result add_event(struct decoder *self, struct value *event)
+static const struct {
+    const char *name;
+    native_type *add;
+} types[EVENT_TYPE_COUNT] = {
+    [EVENT_SPAN] = {"span", native_span},       [EVENT_LOG] = {"log", native_log},
+    [EVENT_METRIC] = {"metric", native_metric}, [EVENT_SCORE] = {"score", native_score},
+    [EVENT_RUN] = {"run", native_run},
+};
+
+/* Null where the type is unknown, or not taken. */
+static native_type *find_type(const struct batch_policy *policy, struct slice name)
 {
-    struct fields_reader reader = {.arena = &self->maker.scratch};
+    unsigned taken = policy->types ? policy->types : EVENT_BIT(EVENT_SPAN);
+    for (int i = 0; i < EVENT_TYPE_COUNT; i++)
+        if ((taken & EVENT_BIT(i)) && slice_equals(name, types[i].name))
+            return types[i].add;
+    return NULL;
+}
+
+static enum batch_result add_event(struct maker *maker, struct value *event)
+{
+    struct fields_reader reader = {.arena = &maker->scratch};
     struct event_head head = {0};
-    if (event->type != VALUE_MAP) {
-        span_maker_reject(&self->maker, REJECT_BAD_TYPE, head.id, "an event is an object");
-        return BATCH_OK;
+    struct finding finding = {REJECT_BAD_TYPE, "an event is an object"};
+    native_type *add = NULL;
+    if (event->type == VALUE_MAP) {
+        if (fields_read(&reader, event, head_fields, &head) == -1)
+            head.type = (struct slice){0};
+        finding = (struct finding){REJECT_TOO_BIG, check_size(event)};
     }
-    if (fields_read(&reader, event, head_fields, &head) == -1)
-        head.type = (struct slice){0};
-    const char *finding = check_size(event);
-    if (finding) {
-        span_maker_reject(&self->maker, REJECT_TOO_BIG, head.id, finding);
-        return BATCH_OK;
+    if (!finding.message) {
+        add = find_type(maker->policy, head.type);
+        finding = (struct finding){REJECT_BAD_TYPE, "a type that is not taken"};
     }
-    if (slice_equals(head.type, "span"))
-        return add_span(self, event);
-    span_maker_reject(&self->maker, REJECT_BAD_TYPE, head.id, "type must be span");
+    if (add)
+        return add(maker, event);
+    maker_reject(maker, finding.code, head.id, finding.message);
     return BATCH_OK;
 }
 
@@ -251,23 +112,25 @@ static const struct field envelope_fields[] = {
     {0},
 };
 
-static enum batch_result read_envelope(struct decoder *self, struct value *body,
+static enum batch_result read_envelope(struct maker *maker, struct value *body,
                                        struct envelope *envelope)
 {
-    struct fields_reader reader = {.arena = &self->maker.scratch};
+    struct fields_reader reader = {.arena = &maker->scratch};
     *envelope = (struct envelope){.schema = 1};
     if (fields_read(&reader, body, envelope_fields, envelope) == -1) {
-        if (slice_equals(reader.wrong, "idempotency_key"))
-            return err_set(self->err, "idempotency_key must be a text"), BATCH_BAD_KEY;
-        err_set(self->err, "a batch is an object with schema 1 and a list of events");
+        if (slice_equals(reader.wrong, "idempotency_key")) {
+            err_set(maker->err, "idempotency_key must be a text");
+            return BATCH_BAD_KEY;
+        }
+        err_set(maker->err, "a batch is an object with schema 1 and a list of events");
         return BATCH_MALFORMED;
     }
     if (envelope->schema != 1) {
-        err_set(self->err, "schema %" PRId64 " is not known, only 1", envelope->schema);
+        err_set(maker->err, "schema %" PRId64 " is not known, only 1", envelope->schema);
         return BATCH_MALFORMED;
     }
     if (!envelope->events || envelope->events->type != VALUE_ARRAY) {
-        err_set(self->err, "a batch has a list of events");
+        err_set(maker->err, "a batch has a list of events");
         return BATCH_MALFORMED;
     }
     return BATCH_OK;
@@ -298,36 +161,53 @@ static enum batch_result check_count(const struct value *events, struct err *err
     return BATCH_TOO_MANY_EVENTS;
 }
 
-static enum batch_result decode_body(struct decoder *self, struct value *body)
+static enum batch_result decode_tree(struct maker *maker, struct value *body)
 {
     struct envelope envelope;
-    enum batch_result result = read_envelope(self, body, &envelope);
+    enum batch_result result = read_envelope(maker, body, &envelope);
     if (result == BATCH_OK)
-        result = keep_key(self->batch, envelope.idempotency_key, self->err);
+        result = keep_key(maker->batch, envelope.idempotency_key, maker->err);
     if (result == BATCH_OK)
-        result = check_count(envelope.events->first, self->err);
+        result = check_count(envelope.events->first, maker->err);
     if (result != BATCH_OK)
         return result;
-    span_maker_resource(&self->maker, envelope.resource);
+    maker_resource(maker, envelope.resource);
     for (struct value *event = envelope.events->first; event && result == BATCH_OK;
-         event = event->next)
-        result = add_event(self, event);
+         event = event->next) {
+        arena_reset(&maker->scratch);
+        result = add_event(maker, event);
+    }
+    return result;
+}
+
+typedef enum batch_result read_tree(struct arena *arena, struct slice body, struct value *out,
+                                    struct err *err);
+
+static enum batch_result decode(read_tree *read, struct batch *batch, struct slice body,
+                                const struct batch_policy *policy, struct err *err)
+{
+    struct arena tree;
+    struct value root;
+    struct maker maker;
+    arena_init(&tree, json_tree_max(body.len));
+    enum batch_result result = read(&tree, body, &root, err);
+    if (result == BATCH_OK) {
+        maker_init(&maker, batch, policy, body.len, err);
+        result = decode_tree(&maker, &root);
+        maker_fini(&maker);
+    }
+    arena_fini(&tree);
     return result;
 }
 
 enum batch_result native_json(struct batch *batch, struct slice body,
                               const struct batch_policy *policy, struct err *err)
 {
-    struct arena tree;
-    struct value root;
-    struct decoder decoder = {.batch = batch, .err = err};
-    arena_init(&tree, json_tree_max(body.len));
-    enum batch_result result = json_read(&tree, body, &root, err);
-    if (result == BATCH_OK) {
-        span_maker_init(&decoder.maker, batch, policy, body.len);
-        result = decode_body(&decoder, &root);
-        span_maker_fini(&decoder.maker);
-    }
-    arena_fini(&tree);
-    return result;
+    return decode(json_read, batch, body, policy, err);
+}
+
+enum batch_result native_msgpack(struct batch *batch, struct slice body,
+                                 const struct batch_policy *policy, struct err *err)
+{
+    return decode(msgpack_read, batch, body, policy, err);
 }

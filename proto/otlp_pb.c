@@ -1,209 +1,38 @@
 // SPDX-License-Identifier: MIT
 /*
- * The envelopes (request, resource, scope) are stepped through on the wire; protobuf-c unpacks one
- * span at a time into memory that the next one reuses. So a body never exists as a whole tree, and
- * the library's many small allocations are moves of a pointer.
+ * The envelopes (request, resource, scope), which are the same for all signals, are stepped through
+ * on the wire; protobuf-c unpacks one item at a time into memory that the next one reuses. So a
+ * body never exists as a whole tree, and the library's many small allocations are moves of a
+ * pointer.
  *
  * Of several resources in one envelope (or scopes) the last one counts, wherever it stands.
  */
 #include "proto/otlp_pb.h"
 
-#include <string.h>
-
-#include "otlp.pb-c.h"
+#include "proto/otlp_pb_items.h"
+#include "proto/pb_any.h"
 #include "proto/pb_wire.h"
 #include "proto/prewalk.h"
-#include "proto/raw_span.h"
+
+/* Field numbers, alike in ResourceSpans, ResourceLogs, ... */
+enum { REQUEST_RESOURCES = 1, RESOURCE_RESOURCE = 1, RESOURCE_SCOPES = 2 };
+enum { SCOPE_SCOPE = 1, SCOPE_ITEMS = 2 };
 
 struct decoder {
-    struct span_maker maker;
-    struct err *err;
+    struct maker maker;
+    otlp_pb_item *decode_item;
 };
 
-static void *allocate(void *arena, size_t size)
+enum batch_result otlp_pb_failed(struct maker *maker, const struct arena *arena, const char *what)
 {
-    return arena_alloc(arena, size);
-}
-
-static void release(void *arena, void *pointer)
-{
-    (void)arena;
-    (void)pointer;
-}
-
-static void *unpack(const ProtobufCMessageDescriptor *schema, struct arena *arena,
-                    struct slice message)
-{
-    ProtobufCAllocator allocator = {allocate, release, arena};
-    return protobuf_c_message_unpack(schema, &allocator, message.len,
-                                     (const uint8_t *)message.data);
-}
-
-static struct slice slice_of_bytes(ProtobufCBinaryData bytes)
-{
-    return (struct slice){(const char *)bytes.data, bytes.len};
-}
-
-/* Values; each returns -1 over the arena's maximum. Recursion is bounded by the pre-walk. */
-
-static int convert_members(struct arena *arena, Mcpd__Otlp__KeyValue **pairs, size_t count,
-                           struct value **out);
-
-static int convert_value(struct arena *arena, const Mcpd__Otlp__AnyValue *from, struct value *to);
-
-static int convert_array(struct arena *arena, const Mcpd__Otlp__ArrayValue *from, struct value *to)
-{
-    struct value_list list = {0};
-    for (size_t i = 0; i < from->n_values; i++) {
-        struct value *item = value_append(arena, &list);
-        if (!item || convert_value(arena, from->values[i], item) == -1)
-            return -1;
-    }
-    to->type = VALUE_ARRAY;
-    to->first = list.first;
-    return 0;
-}
-
-static int convert_value(struct arena *arena, const Mcpd__Otlp__AnyValue *from, struct value *to)
-{
-    to->type = VALUE_NULL;
-    if (!from)
-        return 0;
-    switch (from->value_case) {
-    case MCPD__OTLP__ANY_VALUE__VALUE_STRING_VALUE:
-        to->type = VALUE_TEXT;
-        to->text = slice_of_bytes(from->string_value);
-        return 0;
-    case MCPD__OTLP__ANY_VALUE__VALUE_BYTES_VALUE:
-        to->type = VALUE_BYTES;
-        to->text = slice_of_bytes(from->bytes_value);
-        return 0;
-    case MCPD__OTLP__ANY_VALUE__VALUE_BOOL_VALUE:
-        to->type = VALUE_BOOL;
-        to->boolean = from->bool_value;
-        return 0;
-    case MCPD__OTLP__ANY_VALUE__VALUE_INT_VALUE:
-        to->type = VALUE_INT;
-        to->integer = from->int_value;
-        return 0;
-    case MCPD__OTLP__ANY_VALUE__VALUE_DOUBLE_VALUE:
-        to->type = VALUE_DOUBLE;
-        to->number = from->double_value;
-        return 0;
-    case MCPD__OTLP__ANY_VALUE__VALUE_ARRAY_VALUE:
-        return convert_array(arena, from->array_value, to);
-    case MCPD__OTLP__ANY_VALUE__VALUE_KVLIST_VALUE:
-        to->type = VALUE_MAP;
-        return convert_members(arena, from->kvlist_value->values, from->kvlist_value->n_values,
-                               &to->first);
-    default:
-        return 0;
-    }
-}
-
-static int convert_members(struct arena *arena, Mcpd__Otlp__KeyValue **pairs, size_t count,
-                           struct value **out)
-{
-    struct value_list list = {0};
-    for (size_t i = 0; i < count; i++) {
-        struct value *member = value_append(arena, &list);
-        if (!member || convert_value(arena, pairs[i]->value, member) == -1)
-            return -1;
-        member->key = slice_of_bytes(pairs[i]->key);
-    }
-    *out = list.first;
-    return 0;
-}
-
-/* Spans */
-
-static int convert_events(struct arena *arena, const Mcpd__Otlp__Span *from, struct raw_span *to)
-{
-    struct raw_event **next = &to->events;
-    for (size_t i = 0; i < from->n_events; i++) {
-        const Mcpd__Otlp__SpanEvent *event = from->events[i];
-        struct raw_event *raw = arena_zalloc(arena, sizeof(*raw));
-        if (!raw ||
-            convert_members(arena, event->attributes, event->n_attributes, &raw->attributes) == -1)
-            return -1;
-        raw->time_ns = event->time_unix_nano;
-        raw->name = slice_of_bytes(event->name);
-        raw->dropped_attributes = event->dropped_attributes_count;
-        *next = raw;
-        next = &raw->next;
-    }
-    return 0;
-}
-
-static int convert_links(struct arena *arena, const Mcpd__Otlp__Span *from, struct raw_span *to)
-{
-    struct raw_link **next = &to->links;
-    for (size_t i = 0; i < from->n_links; i++) {
-        const Mcpd__Otlp__SpanLink *link = from->links[i];
-        struct raw_link *raw = arena_zalloc(arena, sizeof(*raw));
-        if (!raw ||
-            convert_members(arena, link->attributes, link->n_attributes, &raw->attributes) == -1)
-            return -1;
-        raw->trace_id = raw_id_from_bytes(slice_of_bytes(link->trace_id), 16);
-        raw->span_id = raw_id_from_bytes(slice_of_bytes(link->span_id), 8);
-        raw->trace_state = slice_of_bytes(link->trace_state);
-        raw->flags = link->flags;
-        raw->dropped_attributes = link->dropped_attributes_count;
-        *next = raw;
-        next = &raw->next;
-    }
-    return 0;
-}
-
-static int convert_span(struct arena *arena, const Mcpd__Otlp__Span *from, struct raw_span *to)
-{
-    *to = (struct raw_span){
-        .trace_id = raw_id_from_bytes(slice_of_bytes(from->trace_id), 16),
-        .span_id = raw_id_from_bytes(slice_of_bytes(from->span_id), 8),
-        .parent_id = raw_id_from_bytes(slice_of_bytes(from->parent_span_id), 8),
-        .name = slice_of_bytes(from->name),
-        .trace_state = slice_of_bytes(from->trace_state),
-        .kind = from->kind,
-        .start_ns = from->start_time_unix_nano,
-        .end_ns = from->end_time_unix_nano,
-        .flags = from->flags,
-        .dropped_attributes = from->dropped_attributes_count,
-        .dropped_events = from->dropped_events_count,
-        .dropped_links = from->dropped_links_count,
-    };
-    if (from->status) {
-        to->status = from->status->code;
-        to->status_message = slice_of_bytes(from->status->message);
-    }
-    if (convert_members(arena, from->attributes, from->n_attributes, &to->attributes) == -1)
-        return -1;
-    if (convert_events(arena, from, to) == -1)
-        return -1;
-    return convert_links(arena, from, to);
-}
-
-static enum batch_result fail(struct decoder *self, const struct arena *arena, const char *what)
-{
-    /* The library does not say which of the two it was; a full arena refuses a byte more. */
+    /* The library does not say which of the two it was. */
     if (arena->total_bytes > arena->max_bytes / 2) {
-        err_set(self->err, "protobuf: a %s takes too much memory", what);
+        err_set(maker->err, "protobuf: a %s takes too much memory", what);
         return BATCH_TOO_LARGE;
     }
-    err_set(self->err, "protobuf: a %s that cannot be decoded", what);
+    err_set(maker->err, "protobuf: a %s that cannot be decoded", what);
     return BATCH_MALFORMED;
 }
-
-static enum batch_result decode_span(struct decoder *self, struct slice message)
-{
-    struct arena *scratch = &self->maker.scratch;
-    struct raw_span raw;
-    const Mcpd__Otlp__Span *span = unpack(&mcpd__otlp__span__descriptor, scratch, message);
-    if (!span || convert_span(scratch, span, &raw) == -1)
-        return fail(self, scratch, "span");
-    return span_maker_add(&self->maker, &raw, self->err);
-}
-
-/* Envelopes */
 
 /* The last message field of this number; false when there is none. */
 static bool find_message(struct slice message, uint32_t number, struct slice *out)
@@ -228,7 +57,7 @@ static enum batch_result for_each(struct decoder *self, struct slice message, ui
     enum batch_result result = BATCH_OK;
     for (size_t at = 0; at < message.len && result == BATCH_OK;) {
         if (pb_field_read(message, &at, &field) == -1) {
-            err_set(self->err, "protobuf: no field at byte %zu of a message", at);
+            err_set(self->maker.err, "protobuf: no field at byte %zu of a message", at);
             return BATCH_MALFORMED;
         }
         if (field.number == number && field.type == PB_BYTES)
@@ -237,51 +66,79 @@ static enum batch_result for_each(struct decoder *self, struct slice message, ui
     return result;
 }
 
+static enum batch_result decode_item(struct decoder *self, struct slice message)
+{
+    arena_reset(&self->maker.scratch);
+    return self->decode_item(&self->maker, message);
+}
+
 static enum batch_result decode_scope(struct decoder *self, struct slice message)
 {
-    enum { SCOPE = 1, SPANS = 2 };
     struct arena *scratch = &self->maker.scratch;
     struct raw_scope scope = {0};
     struct slice part;
-    if (find_message(message, SCOPE, &part)) {
+    arena_reset(scratch);
+    if (find_message(message, SCOPE_SCOPE, &part)) {
         const Mcpd__Otlp__InstrumentationScope *from =
-            unpack(&mcpd__otlp__instrumentation_scope__descriptor, scratch, part);
+            pb_unpack(&mcpd__otlp__instrumentation_scope__descriptor, scratch, part);
         if (!from ||
-            convert_members(scratch, from->attributes, from->n_attributes, &scope.attributes) == -1)
-            return fail(self, scratch, "scope");
-        scope.name = slice_of_bytes(from->name);
-        scope.version = slice_of_bytes(from->version);
+            pb_any_members(scratch, from->attributes, from->n_attributes, &scope.attributes) == -1)
+            return otlp_pb_failed(&self->maker, scratch, "scope");
+        scope.name = pb_slice(from->name);
+        scope.version = pb_slice(from->version);
     }
-    span_maker_scope(&self->maker, &scope);
-    return for_each(self, message, SPANS, decode_span);
+    maker_scope(&self->maker, &scope);
+    return for_each(self, message, SCOPE_ITEMS, decode_item);
 }
 
 static enum batch_result decode_resource(struct decoder *self, struct slice message)
 {
-    enum { RESOURCE = 1, SCOPES = 2 };
     struct arena *memory = &self->maker.resource_memory;
     struct value *members = NULL;
     struct slice part;
     arena_reset(memory);
-    if (find_message(message, RESOURCE, &part)) {
-        const Mcpd__Otlp__Resource *from = unpack(&mcpd__otlp__resource__descriptor, memory, part);
-        if (!from || convert_members(memory, from->attributes, from->n_attributes, &members) == -1)
-            return fail(self, memory, "resource");
+    arena_reset(&self->maker.scratch);
+    if (find_message(message, RESOURCE_RESOURCE, &part)) {
+        const Mcpd__Otlp__Resource *from =
+            pb_unpack(&mcpd__otlp__resource__descriptor, memory, part);
+        if (!from || pb_any_members(memory, from->attributes, from->n_attributes, &members) == -1)
+            return otlp_pb_failed(&self->maker, memory, "resource");
     }
-    span_maker_resource(&self->maker, members);
-    return for_each(self, message, SCOPES, decode_scope);
+    maker_resource(&self->maker, members);
+    return for_each(self, message, RESOURCE_SCOPES, decode_scope);
+}
+
+static enum batch_result decode_request(const ProtobufCMessageDescriptor *schema,
+                                        otlp_pb_item *item, struct batch *batch, struct slice body,
+                                        const struct batch_policy *policy, struct err *err)
+{
+    enum batch_result result = prewalk_protobuf(schema, body, err);
+    if (result != BATCH_OK)
+        return result;
+    struct decoder decoder = {.decode_item = item};
+    maker_init(&decoder.maker, batch, policy, body.len, err);
+    result = for_each(&decoder, body, REQUEST_RESOURCES, decode_resource);
+    maker_fini(&decoder.maker);
+    return result;
 }
 
 enum batch_result otlp_pb_traces(struct batch *batch, struct slice body,
                                  const struct batch_policy *policy, struct err *err)
 {
-    enum { RESOURCES = 1 };
-    enum batch_result result = prewalk_protobuf(&mcpd__otlp__traces_request__descriptor, body, err);
-    if (result != BATCH_OK)
-        return result;
-    struct decoder decoder = {.err = err};
-    span_maker_init(&decoder.maker, batch, policy, body.len);
-    result = for_each(&decoder, body, RESOURCES, decode_resource);
-    span_maker_fini(&decoder.maker);
-    return result;
+    return decode_request(&mcpd__otlp__traces_request__descriptor, otlp_pb_span, batch, body,
+                          policy, err);
+}
+
+enum batch_result otlp_pb_logs(struct batch *batch, struct slice body,
+                               const struct batch_policy *policy, struct err *err)
+{
+    return decode_request(&mcpd__otlp__logs_request__descriptor, otlp_pb_log, batch, body, policy,
+                          err);
+}
+
+enum batch_result otlp_pb_metrics(struct batch *batch, struct slice body,
+                                  const struct batch_policy *policy, struct err *err)
+{
+    return decode_request(&mcpd__otlp__metrics_request__descriptor, otlp_pb_metric, batch, body,
+                          policy, err);
 }

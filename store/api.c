@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 #include "proto/codec.h"
-#include "proto/value.h"
+#include "proto/json_out.h"
 #include "store/daemon.h"
 #include "store/query.h"
 #include "store/refusal.h"

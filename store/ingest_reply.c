@@ -2,7 +2,7 @@
 #include "store/ingest_reply.h"
 
 #include "proto/otlp_reply.h"
-#include "proto/value.h"
+#include "proto/json_out.h"
 #include "store/refusal.h"
 
 #define REPLY_MAX_BYTES (256 * 1024)
