@@ -68,8 +68,9 @@ def _digest(folder, have):
 
 
 def _fetch(name, folder):
+    """Has go fetch the modules that the program's packages come from."""
     try:
-        done = _run(["mod", "download"], folder, FETCH_SECONDS)
+        done = _run(["list", "-deps", "."], folder, FETCH_SECONDS)
     except subprocess.TimeoutExpired:
         raise NotHere(f"{name}: its modules did not come in {FETCH_SECONDS} s") from None
     if done.returncode != 0:
