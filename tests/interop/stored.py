@@ -8,17 +8,17 @@ KINDS = {"unspecified": 0, "internal": 1, "server": 2, "client": 3, "producer": 
 STATUSES = {"unset": 0, "ok": 1, "error": 2}
 
 
-def read(daemon, path):
-    reply = http.get(daemon.port, path)
+def read(daemon, path, key=None):
+    reply = http.get(daemon.port, path, headers={"Authorization": f"Bearer {key}"} if key else {})
     assert reply.status == 200, (path, reply)
     return json.loads(reply.body)
 
 
-def pages(daemon, path, rows, limit=100):
+def pages(daemon, path, rows, key=None, limit=100):
     """Every row of a list, page by page to the end of the cursors."""
     cursor = ""
     while cursor is not None:
-        page = read(daemon, f"{path}?limit={limit}{cursor}")
+        page = read(daemon, f"{path}?limit={limit}{cursor}", key)
         yield from page[rows]
         following = page.get("next_cursor")
         cursor = f"&cursor={following}" if following else None
@@ -36,19 +36,19 @@ def span_item(span):
             "resource": span.get("resource", {}), "scope": span.get("scope", {}).get("name", "")}
 
 
-def stored_traces(daemon):
+def stored_traces(daemon, key=None):
     """{trace id: its row of the list, with "spans"}"""
     traces = {}
-    for row in pages(daemon, "/v1/traces", "traces"):
+    for row in pages(daemon, "/v1/traces", "traces", key):
         assert row["trace_id"] not in traces, f"listed twice: {row}"
-        traces[row["trace_id"]] = {**row, **read(daemon, f"/v1/traces/{row['trace_id']}")}
+        traces[row["trace_id"]] = {**row, **read(daemon, f"/v1/traces/{row['trace_id']}", key)}
     return traces
 
 
-def stored_spans(daemon):
+def stored_spans(daemon, key=None):
     """Every span of every trace; the sums beside a trace must be those of its spans."""
     items = []
-    for trace in stored_traces(daemon).values():
+    for trace in stored_traces(daemon, key).values():
         spans = trace["spans"]
         assert trace["span_count"] == len(spans), trace
         for sum_, tokens in (("in_tok", "in_tok"), ("out_tok", "out_tok")):

@@ -108,6 +108,26 @@ def test_collector_waits_as_long_as_a_full_relay_asks(site, collector):
         assert time.monotonic() - began > 4.5, "it did not wait for Retry-After"
         assert relay.metric("mcpd_relay_refused_full_total") == refused + 1
         assert sender.complaints() == []
+        assert "Message=the spool is full" in sender.log(), "our Status body was not read"
+
+
+def test_collector_drops_at_once_what_a_wrong_key_brings(site, collector):
+    """401 is final for it, and its log shows our Status message."""
+    with Recorder() as upstream:
+        relay = site.relay(upstream=[upstream.url], ingest_key="the-right-key-of-ours", **RELAY)
+        wrong = collector(relay.url, name="wrong", exporter={
+            "headers": {"Authorization": "Bearer something-else"}})
+        right = collector(relay.url, name="right", exporter={
+            "headers": {"Authorization": "Bearer the-right-key-of-ours"}})
+        request, other = otlp_request(1), otlp_request(2)
+        assert http.post(wrong.port, request.path, request.body, request.content_type).status == 200
+        assert http.post(right.port, other.path, other.body, other.content_type).status == 200
+        wait_until(wrong.complaints, 20, lambda: f"an item is dropped\n{wrong.log()}")
+        assert "HTTP Status Code 401, Message=" in wrong.complaints()[0]
+        wait_items(upstream, 3)
+        assert right.complaints() == []
+        kept, = upstream.kept()
+        assert kept.header("Authorization") == "Bearer the-right-key-of-ours"
 
 
 # Behind the relay.

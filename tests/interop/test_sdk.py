@@ -11,6 +11,7 @@ from stored import stored_spans
 TRACES, LOGS, POINTS = 600, 900, 300
 ITEMS = 3 * TRACES + LOGS + 3 * POINTS
 LOAD = {"traces": TRACES, "logs": LOGS, "points": POINTS, "batch": 40, "pause": "4ms"}
+KEY = "the-sender-s-own-key"
 RELAY = {"lease": "2s", "workers": 8}
 
 
@@ -50,13 +51,15 @@ def test_sdk_items_arrive_once_through_crash_and_outage(site, sdk_sender, compre
 
 
 def test_sdk_traces_are_read_back_from_the_daemon_as_sent(site, sdk_sender):
-    daemon = site.daemon()
+    """The daemon asks for a key; the relay keeps the sender's with each request and passes it on."""
+    daemon = site.daemon(ingest_key=KEY)
     relay = site.relay(upstream=[daemon.url], **RELAY)
-    with SdkSender(sdk_sender, relay, gzip=True, **{**LOAD, "logs": 0, "points": 0}) as sender:
+    with SdkSender(sdk_sender, relay, key=KEY, gzip=True,
+                   **{**LOAD, "logs": 0, "points": 0}) as sender:
         crash_relay(relay, sender, TRACES * 3 // 4)
         outage(relay, sender, TRACES * 3 // 2, daemon.kill9, daemon.start)
         sender.wait_end()
     relay.wait_drained()
     assert relay.metric("mcpd_relay_dead_letter_total") == 0
     assert len(sender.items) == 3 * TRACES
-    compare(sender.items, stored_spans(daemon))
+    compare(sender.items, stored_spans(daemon, KEY))
