@@ -63,7 +63,8 @@ unit: $(UNIT)
 system: all
 	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q -x tests/system $(PYTEST_ARGS)
 check: setup
-	$(MAKE) all lint unit system
+	$(MAKE) -j2 all lint
+	$(MAKE) unit system
 asan:
 	$(MAKE) BUILD=build/asan CFLAGS="-O1 -g" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" \
@@ -79,8 +80,16 @@ fuzzers: $(FUZZ)
 $(BUILD)/bin/%_fuzz: tests/fuzz/%_fuzz.c $(LIB)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(LIB) $(LDLIBS)
-lint: $(BUILD)/gen/otlp.pb-c.h
+# clang's warnings and clang-tidy, a file at a time and only when it or its headers changed.
+LINTED  := $(patsubst %.c,$(BUILD)/lint/%.ok,mcpd.c $(SRC))
+LINTC   := -std=c11 -D_GNU_SOURCE $(WARN) -I. -I$(BUILD)/gen
+lint: $(BUILD)/gen/otlp.pb-c.h $(LINTED)
 	tests/lint.sh
+$(BUILD)/lint/%.ok: %.c .clang-tidy | $(BUILD)/gen/otlp.pb-c.h
+	@mkdir -p $(@D)
+	$(Q)clang $(LINTC) -fsyntax-only -MMD -MF $@.d -MT $@ $<
+	$(Q)clang-tidy --quiet --warnings-as-errors='*' $< -- $(LINTC) 2>$@.log || { cat $@.log; exit 1; }
+	@touch $@
 docs: all
 	for page in options metrics; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
 demo: setup all
@@ -104,4 +113,4 @@ sizes: # the outliers among our files and functions; a mirror, not a gate
 	@wc -l mcpd.c $(SRC) | sort -n | tail -15
 clean:
 	rm -rf build
--include $(OBJ:.o=.d) $(BUILD)/mcpd.d $(wildcard $(BUILD)/unit/*.d $(BUILD)/faults/*.d)
+-include $(OBJ:.o=.d) $(BUILD)/mcpd.d $(wildcard $(BUILD)/unit/*.d $(BUILD)/faults/*.d) $(LINTED:=.d)

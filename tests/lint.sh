@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# make lint: the rules of docs/hacking.md that a machine can check. Prints every finding, ends with
-# status 1 if there was any. Needs build/gen (make builds it first).
-#   tests/lint.sh [--quick]   --quick leaves clang-tidy and the clang build out
+# The rules of docs/hacking.md that a machine can check over all files at once. Prints every finding,
+# ends with status 1 if there was any. Needs build/gen. `make lint` runs this, and clang and
+# clang-tidy on each file that changed.
 set -u
 export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/.."
@@ -88,15 +88,5 @@ cppcheck --quiet --std=c11 --error-exitcode=0 --inline-suppr --enable=warning,pe
     grep -aE 'error:|warning:|performance:|portability:' |
     complain "cppcheck"
 
-if [ "${1:-}" != --quick ]; then
-    flags="-std=c11 -D_GNU_SOURCE -I. -Ibuild/gen $(pkg-config --cflags libczmq libzmq libcurl msgpack sqlite3 jansson libprotobuf-c zlib libzstd libcrypto)"
-    # shellcheck disable=SC2086
-    echo "$units" | xargs -P2 -n1 sh -c 'clang '"$flags"' -Wall -Wextra -Werror -Wshadow \
-        -Wstrict-prototypes -Wmissing-prototypes -Wvla -fsyntax-only "$1" 2>&1' sh |
-        grep -aE 'error|warning' | complain "clang"
-    # shellcheck disable=SC2086
-    echo "$units" | xargs -P2 -n4 sh -c 'clang-tidy --quiet "$@" -- '"$flags"' 2>/dev/null' sh |
-        grep -aE 'warning:|error:' | sort -u | complain "clang-tidy"
-fi
 [ -s "$findings" ] && exit 1
 echo "lint: clean"
