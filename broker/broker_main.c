@@ -7,6 +7,7 @@
 #include "broker/broker_main.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "broker/core.h"
 #include "broker/delivery.h"
@@ -58,6 +59,7 @@ static int open_spool(struct broker_core *core, struct err *err)
         .path = core->env->spool_path,
         .max_bytes = options->spool_max_bytes,
         .max_body_bytes = options->max_body_bytes,
+        .refuse_on_corruption = strcmp(options->spool_on_corruption, "refuse") == 0,
     };
     core->spool = spool_open(&config, &core->report, err);
     if (core->spool == NULL)

@@ -126,10 +126,10 @@ static void make_status(intake_t *self, struct wire_STATUS *status, char *note, 
     struct appender_health health;
     spool_usage(self->core->spool, &usage);
     appender_health(self->appender, self->now_ms, &health);
-    const char *word = health.is_refusing                      ? "write error"
-                       : atomic_load(&self->core->is_low_disk) ? "low disk"
-                       : usage.is_full                         ? "full"
-                                                               : "ok";
+    const char *word = health.is_refusing  ? "write error"
+                       : usage.is_low_disk ? "low disk"
+                       : usage.is_full     ? "full"
+                                           : "ok";
     snprintf(note, note_size, "%s", self->board.note);
     add_note(note, note_size, atomic_load(&self->core->corrupt_records), "corrupt record");
     add_note(note, note_size, self->core->report.missing_segments, "missing segment");
