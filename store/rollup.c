@@ -52,20 +52,26 @@ static struct trace_delta *next_delta(struct rollup *self)
 void rollup_add(struct rollup *self, int64_t project, const struct span *span,
                 const struct rollup_before *before)
 {
-    bool is_error = span->status == SPAN_STATUS_ERROR;
     struct trace_delta *delta = next_delta(self);
     *delta = (struct trace_delta){
         .project = project,
         .session = span->session,
-        .root_name = span->has_parent ? (struct slice){0} : span->name,
         .start_ns = (int64_t)span->start_ns,
         .end_ns = (int64_t)(span->end_ns ? span->end_ns : span->start_ns),
-        .spans = before ? 0 : 1,
-        .errors = (is_error ? 1 : 0) - (before && before->is_error ? 1 : 0),
-        .in_tok = rollup_tokens(span->op, span->in_tok) - (before ? before->in_tok : 0),
-        .out_tok = rollup_tokens(span->op, span->out_tok) - (before ? before->out_tok : 0),
+        .spans = 1,
+        .errors = span->status == SPAN_STATUS_ERROR,
+        .in_tok = rollup_tokens(span->op, span->in_tok),
+        .out_tok = rollup_tokens(span->op, span->out_tok),
     };
     memcpy(delta->trace_id, span->trace_id, sizeof delta->trace_id);
+    if (!span->has_parent)
+        delta->root_name = span->name;
+    if (before) {
+        delta->spans = 0;
+        delta->errors -= before->is_error;
+        delta->in_tok -= before->in_tok;
+        delta->out_tok -= before->out_tok;
+    }
 }
 
 static int compare(const void *left, const void *right)
