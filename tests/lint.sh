@@ -57,17 +57,17 @@ clang-format --dry-run -Werror $own $tests_c 2>&1 | grep -aE 'error:' | complain
 # shellcheck disable=SC2086
 code=$(bare_code $own)
 call() { grep -aE "[^A-Za-z0-9_>.](${1})[[:space:]]*\("; }
-echo "$code" | call 'sprintf|vsprintf|strcpy|strcat|atoi|atol|strtok|gets' | complain "banned function"
-echo "$code" | grep -av '^common/clock' | call 'time|gettimeofday|clock_gettime' |
+printf '%s\n' "$code" | call 'sprintf|vsprintf|strcpy|strcat|atoi|atol|strtok|gets' | complain "banned function"
+printf '%s\n' "$code" | grep -av '^common/clock' | call 'time|gettimeofday|clock_gettime' |
     complain "time is read in common/clock only"
-echo "$code" | grep -av '^common/fsio' | grep -av 'write(STDERR_FILENO' |
+printf '%s\n' "$code" | grep -av '^common/fsio' | grep -av 'write(STDERR_FILENO' |
     call 'open|openat|creat|write|writev|pwrite|pwritev|fsync|fdatasync|fallocate|posix_fallocate|ftruncate|rename|renameat|unlink|unlinkat' |
     complain "files are written in common/fsio only"
-echo "$code" | grep -avE '^common/(options|fsio)' | call 'getenv|secure_getenv' |
+printf '%s\n' "$code" | grep -avE '^common/(options|fsio)' | call 'getenv|secure_getenv' |
     complain "the environment is read in common/options only"
 
 # File-level state that changes: a static or global that is no constant, function or table.
-echo "$code" | grep -av '^mcpd.c' |
+printf '%s\n' "$code" | grep -av '^mcpd.c' |
     grep -aE '^[^:]+\.c:[0-9]+:(static |extern )?(_Atomic |volatile |struct |unsigned |signed )*[a-z_0-9]+[ *]+[a-z_][a-z_0-9]*(\[[^]]*\])*( = [^;]*)?;' |
     grep -avE ':(static )?const |\bconst [a-z_]+(\[|;| =)|typedef|:(struct|union|enum|return|goto) [a-z_0-9]*;|_Thread_local' |
     grep -avE '^common/(metrics|log|role|httpd_stack|fsio|clock)' |
