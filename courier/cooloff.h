@@ -25,7 +25,7 @@
 
 #define COOLOFF_STRIKES_MAX 6
 
-enum cooloff_state { COOLOFF_CLOSED, COOLOFF_COOLING, COOLOFF_HALF_OPEN };
+enum cooloff_state { COOLOFF_CLOSED, COOLOFF_COOLING, COOLOFF_HALF_OPEN, COOLOFF_STATE_COUNT };
 
 struct cooloff {
     enum cooloff_state state;

@@ -16,7 +16,9 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/metrics.h"
 #include "courier/backoff.h"
+#include "courier/partial.h"
 #include "courier/push.h"
 #include "proto/idem.h"
 
@@ -48,6 +50,7 @@ struct deliveries {
     unsigned asked; /* leases the broker may still send */
     bool is_stopped;
     struct log_limit local_limit;
+    struct log_limit partial_limit;
 };
 
 static void *make(size_t count, size_t size)
@@ -266,10 +269,23 @@ bool deliveries_turn(deliveries_t *self, uint64_t now_ms)
 typedef void end_handler(deliveries_t *self, struct entry *entry, const struct push_result *result,
                          const struct attempt *attempt, uint64_t now_ms);
 
+/* Sending it again would change nothing: the upstream has decided. */
+static void tell_partial(deliveries_t *self, const struct entry *entry, uint64_t rejected,
+                         size_t upstream, uint64_t now_ms)
+{
+    const char *name = upstreams_spec(self->config.upstreams, upstream)->name;
+    metric_series_add(metrics_series(METRIC_relay_rejected_items, name, NULL), rejected);
+    if (log_allowed(&self->partial_limit, LOG_REPEAT_MS, now_ms))
+        log_at(LEVEL_WARN, "request.partly_rejected", rid_of(entry).text,
+               LOG_TEXT("upstream", name), LOG_NUM("items", rejected));
+}
+
 static void on_delivered(deliveries_t *self, struct entry *entry, const struct push_result *result,
                          const struct attempt *attempt, uint64_t now_ms)
 {
-    (void)result, (void)attempt, (void)now_ms;
+    uint64_t rejected = partial_rejected(result->excerpt, result->is_protobuf);
+    if (rejected > 0)
+        tell_partial(self, entry, rejected, attempt->upstream, now_ms);
     lease_done(self->config.lease_client, &entry->lease);
 }
 
@@ -325,6 +341,7 @@ void deliveries_ended(deliveries_t *self, CURL *handle, CURLcode code, uint64_t 
     struct slot *slot = push_owner(handle);
     struct push_result result;
     push_result(slot->push, code, clock_wall_s(), &result);
+    metrics_observe_us(METRIC_relay_attempt_seconds, result.took_us);
     struct attempt_end end = {
         .outcome = outcome_of(&result.facts),
         .retry_after_s = result.retry_after_s,

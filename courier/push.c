@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "courier/backoff.h"
+#include "proto/otlp_reply.h"
 
 #define ANSWER_MAX_BYTES  ((size_t)64 * 1024) /* read and dropped; behind it the connection goes */
 #define TEXT_MAX_BYTES    (2 * REQUEST_META_MAX + 4096)
@@ -309,8 +310,12 @@ void push_result(push_t *self, CURLcode code, uint64_t wall_s, struct push_resul
 {
     long status = 0;
     long request_bytes = 0;
+    curl_off_t took_us = 0;
+    const char *type = NULL; /* of the answer */
     must(curl_easy_getinfo(self->easy, CURLINFO_RESPONSE_CODE, &status));
     must(curl_easy_getinfo(self->easy, CURLINFO_REQUEST_SIZE, &request_bytes));
+    must(curl_easy_getinfo(self->easy, CURLINFO_TOTAL_TIME_T, &took_us));
+    must(curl_easy_getinfo(self->easy, CURLINFO_CONTENT_TYPE, &type));
     *result = (struct push_result){
         .facts = {.curl_code = (int)code,
                   .status = (int)status,
@@ -319,6 +324,8 @@ void push_result(push_t *self, CURLcode code, uint64_t wall_s, struct push_resul
                   .has_our_key = self->has_our_key,
                   .has_asked = self->has_asked},
         .excerpt = {self->excerpt, self->excerpt_len},
+        .is_protobuf = otlp_is_protobuf(type),
+        .took_us = (uint64_t)took_us,
     };
     if (status >= 300) /* a success has none that we ask for */
         read_headers(self, wall_s, result);

@@ -53,8 +53,10 @@ void push_prepare_probe(push_t *self, const struct upstream_spec *spec);
 
 struct push_result {
     struct attempt_facts facts;
-    uint64_t retry_after_s;       /* 0: none that can be understood */
-    struct slice excerpt;         /* of the answer's body, at most PUSH_EXCERPT_MAX bytes */
+    uint64_t retry_after_s; /* 0: none that can be understood */
+    struct slice excerpt;   /* of the answer's body, at most PUSH_EXCERPT_MAX bytes */
+    bool is_protobuf;       /* its type */
+    uint64_t took_us;
     char detail[CURL_ERROR_SIZE]; /* status, or what libcurl says */
 };
 

@@ -7,20 +7,19 @@
 #include "courier/upstreams.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"
 #include "common/metrics.h"
 #include "courier/cooloff.h"
+#include "courier/tally.h"
 
 #define REACHABLE_MS      30000
 #define BRAKE_REFUSALS    100
 #define RETRY_AFTER_MAX_S 3600
 #define CONNECTION_AGE_S  300 /* then names are resolved again */
 #define LOG_REPEAT_MS     60000
-#define ORDER_TEXT_SIZE   24
 #define EACH(self, u)                  \
     struct upstream *u = (self)->list; \
     u < (self)->list + (self)->count;  \
@@ -41,9 +40,7 @@ struct upstream {
     bool is_up;
     uint64_t good_at_ms; /* last answered probe or delivery */
     struct log_limit cooled_limit;
-    metric_series_t *delivered;
-    metric_series_t *failed;
-    metric_series_t *up;
+    struct tally tally;
 };
 
 struct upstreams {
@@ -52,16 +49,17 @@ struct upstreams {
     struct upstream list[];
 };
 
+static void show(struct upstream *self)
+{
+    tally_state(&self->tally, self->cooloff.state, self->inflight, self->limit);
+}
+
 static void upstream_init(struct upstream *self, size_t index, unsigned limit, uint64_t now_ms)
 {
-    char order[ORDER_TEXT_SIZE];
-    snprintf(order, sizeof order, "%zu", index + 1);
     cooloff_init(&self->cooloff, now_ms);
     self->limit = limit;
-    self->delivered = metrics_series(METRIC_relay_delivered, self->spec.name, order);
-    self->failed = metrics_series(METRIC_relay_failed_attempts, self->spec.name, order);
-    self->up = metrics_series(METRIC_relay_upstream_up, self->spec.name, order);
-    metric_series_set(self->up, 0);
+    tally_init(&self->tally, self->spec.name, index + 1);
+    show(self);
 }
 
 static int check_twin(const struct upstream *one, const struct upstream *other, struct err *err)
@@ -171,6 +169,7 @@ struct attempt upstreams_begin(upstreams_t *self, const struct choice *choice, u
     if (choice->is_trial)
         cooloff_trial_begin(&upstream->cooloff, upstream->spec.timeout_ms, now_ms);
     upstream->inflight++;
+    show(upstream);
     return (struct attempt){.upstream = choice->upstream,
                             .episode = upstream->cooloff.episode,
                             .is_trial = choice->is_trial};
@@ -181,6 +180,9 @@ static void cooled(upstreams_t *self, struct upstream *upstream, const struct at
 {
     upstream->inflight = 0;
     upstream->limit = self->inflight_max;
+    tally_cooled(&upstream->tally, end->outcome.class);
+    if (end->retry_after_s > RETRY_AFTER_MAX_S)
+        metrics_add(METRIC_relay_retry_after_capped, 1);
     if (!log_allowed(&upstream->cooled_limit, LOG_REPEAT_MS, now_ms))
         return;
     log_at(
@@ -208,7 +210,7 @@ static void good(struct upstream *upstream, uint64_t now_ms)
 static void delivered(upstreams_t *self, struct upstream *upstream, const struct attempt *attempt,
                       uint64_t now_ms)
 {
-    metric_series_add(upstream->delivered, 1);
+    metric_series_add(upstream->tally.delivered, 1);
     if (upstream != self->list)
         metrics_add(METRIC_relay_failovers, 1);
     if (upstream->refusals >= BRAKE_REFUSALS)
@@ -254,6 +256,36 @@ static void passed(struct upstream *upstream, const struct attempt *attempt, uin
         recovered(upstream, now_ms);
 }
 
+/* What a class means for the upstream. */
+static void learn(upstreams_t *self, const struct attempt *attempt, const struct attempt_end *end,
+                  uint64_t now_ms, double unit)
+{
+    struct upstream *upstream = &self->list[attempt->upstream];
+    switch (end->outcome.class) {
+    case OUTCOME_LOCAL:
+    case OUTCOME_AGAIN:
+        if (attempt->is_trial)
+            cooloff_trial_void(&upstream->cooloff, attempt->episode, now_ms);
+        return;
+    case OUTCOME_DELIVERED:
+        passed(upstream, attempt, now_ms);
+        delivered(self, upstream, attempt, now_ms);
+        upstream->has_failed = false;
+        return;
+    case OUTCOME_FINAL:
+    case OUTCOME_WAIT:
+        passed(upstream, attempt, now_ms);
+        break;
+    default:
+        failed(self, upstream, attempt, end, now_ms, unit);
+        break;
+    }
+    upstream->has_failed = true;
+    metric_series_add(upstream->tally.failed, 1);
+    if (end->outcome.is_ambiguous)
+        metrics_add(METRIC_relay_ambiguous_attempts, 1);
+}
+
 enum outcome_class upstreams_end(upstreams_t *self, const struct attempt *attempt,
                                  const struct attempt_end *given, uint64_t now_ms, double unit)
 {
@@ -262,27 +294,8 @@ enum outcome_class upstreams_end(upstreams_t *self, const struct attempt *attemp
     end.outcome.class = braked(upstream, given);
     if (attempt->episode == upstream->cooloff.episode)
         upstream->inflight--;
-    switch (end.outcome.class) {
-    case OUTCOME_LOCAL:
-    case OUTCOME_AGAIN:
-        if (attempt->is_trial)
-            cooloff_trial_void(&upstream->cooloff, attempt->episode, now_ms);
-        return end.outcome.class;
-    case OUTCOME_DELIVERED:
-        passed(upstream, attempt, now_ms);
-        delivered(self, upstream, attempt, now_ms);
-        break;
-    case OUTCOME_FINAL:
-    case OUTCOME_WAIT:
-        passed(upstream, attempt, now_ms);
-        metric_series_add(upstream->failed, 1);
-        break;
-    default:
-        failed(self, upstream, attempt, &end, now_ms, unit);
-        metric_series_add(upstream->failed, 1);
-        break;
-    }
-    upstream->has_failed = end.outcome.class != OUTCOME_DELIVERED;
+    learn(self, attempt, &end, now_ms, unit);
+    show(upstream);
     return end.outcome.class;
 }
 
@@ -324,7 +337,7 @@ static void tick_reachable(struct upstream *upstream, uint64_t now_ms)
     if (is_up == upstream->is_up)
         return;
     upstream->is_up = is_up;
-    metric_series_set(upstream->up, is_up);
+    metric_series_set(upstream->tally.up, is_up);
     log_at(LEVEL_INFO, is_up ? "upstream.reachable" : "upstream.unreachable", NULL,
            LOG_TEXT("upstream", upstream->spec.name));
 }
@@ -349,8 +362,10 @@ uint64_t upstreams_tick(upstreams_t *self, uint64_t now_ms, double unit)
                                             .detail = "the trial never ended"};
     uint64_t next_ms = UINT64_MAX;
     for (EACH(self, upstream)) {
-        if (cooloff_tick(&upstream->cooloff, now_ms, unit) == COOLOFF_COOLED)
+        if (cooloff_tick(&upstream->cooloff, now_ms, unit) == COOLOFF_COOLED) {
             cooled(self, upstream, &lost, now_ms);
+            show(upstream);
+        }
         tick_reachable(upstream, now_ms);
         uint64_t due_ms = due_at_ms(upstream, now_ms);
         if (due_ms < next_ms)

@@ -183,6 +183,10 @@ def test_counts_are_told_by_upstream_and_order(site, a, b):
     assert metrics[f'mcpd_relay_delivered_total{{upstream="{a.url}",order="1"}}'] >= 3
     assert metrics['mcpd_relay_delivered_total{upstream="second",order="2"}'] >= 1
     assert metrics[f'mcpd_relay_failed_attempts_total{{upstream="{a.url}",order="1"}}'] == 1
+    assert metrics[f'mcpd_relay_cooloffs_total{{upstream="{a.url}",reason="hard"}}'] == 1
+    states = {state: metrics[f'mcpd_relay_upstream_state{{upstream="{a.url}",state="{state}"}}']
+              for state in ("closed", "cooling", "half_open")}
+    assert sorted(states.values()) == [0, 0, 1]
     assert metrics["mcpd_relay_failovers_total"] == \
         metrics['mcpd_relay_delivered_total{upstream="second",order="2"}']
 
@@ -234,3 +238,41 @@ def test_https_is_delivered_to_whom_the_certificate_names_only(site, b, certific
         assert not a.requests
         assert relay.metric("mcpd_relay_dead_letter_total") == 0
         assert "class=config" in relay.log()
+
+
+def test_requests_of_a_killed_courier_are_delivered_by_the_next(site, a):
+    """Three roles as three processes; the courier dies with four deliveries under way."""
+    broker = site.broker()
+    gateway = site.gateway(broker)
+    courier = site.courier(broker, upstream=[a.url])
+    hang = Hang()
+    a.always(hang)
+    wait_until(lambda: gateway.readyz()[0] == 200, 10, lambda: gateway.readyz())
+    numbers = Numbers(gateway)
+    numbers.send(20)
+    wait_until(lambda: len(hang.held) == 4, 10, "four under way")
+    courier.kill9()
+    a.always(Reply(200))
+    site.courier(broker, upstream=[a.url])
+    wait_arrived(numbers, a)
+
+
+def test_a_courier_outlives_its_broker(site, a):
+    """What was leased when the broker died is delivered again; nothing is lost, and the courier finds
+    the new broker by itself."""
+    broker = site.broker()
+    gateway = site.gateway(broker)
+    courier = site.courier(broker, upstream=[a.url])
+    wait_until(lambda: gateway.readyz()[0] == 200, 10, lambda: gateway.readyz())
+    numbers = Numbers(gateway)
+    hang = Hang()
+    a.always(hang)
+    numbers.send(20)
+    wait_until(lambda: len(hang.held) == 4, 10, "four under way")
+    broker.kill9()
+    broker.start()
+    a.always(Reply(200))
+    hang.release(a)
+    wait_arrived(numbers, a)
+    broker.wait_drained()
+    assert courier.is_alive() and courier.readyz() == (200, "ok")

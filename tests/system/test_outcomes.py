@@ -200,6 +200,18 @@ def test_an_upstream_that_refuses_everything_is_braked(site, a):
     assert relay.log().count("upstream.refuses_all") == 1
 
 
+def test_what_an_upstream_left_out_is_counted_and_not_sent_again(site, a):
+    relay = site.relay(upstream=[a.url])
+    a.next(Reply(200, {"Content-Type": "application/json"},
+                 b'{"partialSuccess":{"rejectedSpans":"3"}}'),
+           Reply(200, {"Content-Type": "application/x-protobuf"}, b"\x0a\x02\x08\x04"))
+    for key in ("1", "2", "3"):
+        send(relay, path="/v1/traces", Idempotency_Key=key)
+    wait_settled(relay, 3)
+    assert relay.metric("mcpd_relay_rejected_items_total") == 7
+    assert len(a.requests) == 3 and "request.partly_rejected" in relay.log()
+
+
 def test_a_long_answer_is_not_read_to_its_end(site, a):
     relay = site.relay(upstream=[a.url])
     a.next(Reply(200, body=b"x" * 20_000_000), Reply(400, body=b"y" * 20_000_000))
