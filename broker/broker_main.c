@@ -59,6 +59,7 @@ static int open_spool(struct broker_core *core, struct err *err)
         .path = core->env->spool_path,
         .max_bytes = options->spool_max_bytes,
         .max_body_bytes = options->max_body_bytes,
+        .must_stop = role_must_stop,
         .refuse_on_corruption = strcmp(options->spool_on_corruption, "refuse") == 0,
     };
     core->spool = spool_open(&config, &core->report, err);

@@ -19,7 +19,7 @@
 
 #define BEHIND_EVERYTHING UINT32_MAX
 
-enum { SEAL_MAX = 64 << 20, SEARCH_AT_ONCE = 64 * 1024 };
+enum { SEAL_MAX = 64 << 20, SEARCH_AT_ONCE = 64 * 1024, LOOK_EVERY = 256 };
 
 struct scan {
     struct inspection *out;
@@ -239,24 +239,24 @@ static void take_gap(struct scan *self, const struct walk_item *item, uint32_t e
     self->walk.ordinal = item->header.ordinal;
 }
 
-static int walk_all(struct scan *self, const atomic_bool *stop, struct err *err)
+static int walk_all(struct scan *self, bool (*must_stop)(void), struct err *err)
 {
     uint64_t segno = self->out->header.segno;
-    while (!self->is_sealed) {
-        if (stop != NULL && atomic_load(stop))
+    for (uint32_t step = 0; !self->is_sealed; step++) {
+        if (must_stop != NULL && step % LOOK_EVERY == 0 && must_stop())
             return err_set(err, "told to stop");
         struct walk_item item;
         uint32_t expected = self->walk.ordinal;
-        enum walk_step step = walk_next(&self->walk, &item);
-        if (step == WALK_END)
+        enum walk_step found = walk_next(&self->walk, &item);
+        if (found == WALK_END)
             break;
-        if (step == WALK_ERROR)
+        if (found == WALK_ERROR)
             return cannot_read(segno, err);
-        if (step == WALK_UNKNOWN) {
+        if (found == WALK_UNKNOWN) {
             self->out->kind = INSPECT_UNKNOWN;
             break;
         }
-        if (step == WALK_GAP)
+        if (found == WALK_GAP)
             take_gap(self, &item, expected);
         else if (take_record(self, &item, expected) == -1)
             return cannot_read(segno, err);
@@ -315,14 +315,14 @@ static void classify(struct scan *self, const struct vouch *vouch)
 }
 
 static int walk_file(struct inspection *out, int fd, const struct vouch *vouch,
-                     const atomic_bool *stop, struct err *err)
+                     bool (*must_stop)(void), struct err *err)
 {
     struct scan scan = {.out = out};
     logfile_adopt(&out->tally, -1, &out->header);
     bool is_bounded = vouch->end > 0 && vouch->end < out->file_len;
     walk_init(&scan.walk, fd, segment_nonce32(out->header.nonce), SEGMENT_HEADER_SIZE,
               is_bounded ? vouch->end : out->file_len, 0);
-    int result = walk_all(&scan, stop, err);
+    int result = walk_all(&scan, must_stop, err);
     if (result == 0 && is_bounded && out->kind == INSPECT_OPEN && !scan.is_sealed)
         result = walk_refused(&scan, vouch->end, err);
     if (result == 0)
@@ -333,7 +333,7 @@ static int walk_file(struct inspection *out, int fd, const struct vouch *vouch,
 }
 
 int inspect_file(struct inspection *out, int dir_fd, uint64_t segno, const struct vouch *vouch,
-                 const atomic_bool *stop, struct err *err)
+                 bool (*must_stop)(void), struct err *err)
 {
     *out = (struct inspection){.kind = INSPECT_OPEN, .tally = {.fd = -1}};
     char name[LOGFILE_NAME_SIZE];
@@ -356,7 +356,7 @@ int inspect_file(struct inspection *out, int dir_fd, uint64_t segno, const struc
     if (read_seal(out, fd))
         out->kind = INSPECT_SEALED;
     else
-        result = walk_file(out, fd, vouch, stop, err);
+        result = walk_file(out, fd, vouch, must_stop, err);
 out:
     fsio_close(fd);
     return result;

@@ -8,7 +8,6 @@
 #ifndef MCPD_INSPECT_H
 #define MCPD_INSPECT_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -56,10 +55,11 @@ struct vouch {
     uint32_t records;
 };
 
-/* segno: by its name. stop may be null. 0, or -1 with the reason: it cannot be read, or *stop. End
+/* segno: by its name. must_stop may be null. 0, or -1 with the reason: it cannot be read, or
+ * must_stop. End
  * with inspect_fini in either case. */
 int inspect_file(struct inspection *out, int dir_fd, uint64_t segno, const struct vouch *vouch,
-                 const atomic_bool *stop, struct err *err) MUST_USE;
+                 bool (*must_stop)(void), struct err *err) MUST_USE;
 /* Header alone, for the vouch of the file before. */
 enum segment_validity inspect_header(int dir_fd, uint64_t segno, struct segment_header *out);
 void inspect_fini(struct inspection *self);

@@ -105,6 +105,11 @@ static void set_next_segno(struct recovery *self)
     self->spool->next_segno = highest + 1;
 }
 
+static bool must_stop(const spool_t *spool)
+{
+    return spool->config.must_stop != NULL && spool->config.must_stop();
+}
+
 /* --- first pass: read ------------------------------------------------------------------------- */
 
 struct applied {
@@ -213,9 +218,9 @@ static int inspect_one(struct recovery *self, size_t i, struct err *err)
     spool_t *spool = self->spool;
     struct inspection *found = &self->found[i];
     struct vouch vouch = vouch_for(self, i);
-    const atomic_bool *stop = spool->config.stop;
-    if (inspect_file(found, spool->seg_fd, self->logs.items[i], &vouch, stop, err) == -1) {
-        if (stop != NULL && atomic_load(stop))
+    if (inspect_file(found, spool->seg_fd, self->logs.items[i], &vouch, spool->config.must_stop,
+                     err) == -1) {
+        if (must_stop(spool))
             return -1;
         log_at(LEVEL_ERROR, "spool.unreadable", NULL, LOG_NUM("segment", self->logs.items[i]),
                LOG_TEXT("error", err->text));
@@ -241,9 +246,12 @@ static int inspect_one(struct recovery *self, size_t i, struct err *err)
 
 static int read_all(struct recovery *self, struct err *err)
 {
-    for (size_t i = 0; i < self->logs.count; i++)
+    for (size_t i = 0; i < self->logs.count; i++) {
+        if (must_stop(self->spool))
+            return err_set(err, "told to stop");
         if (inspect_one(self, i, err) == -1)
             return -1;
+    }
     const struct spool_report *report = self->report;
     if (self->spool->config.refuse_on_corruption &&
         (report->corrupt_records > 0 || report->corrupt_headers > 0))
@@ -397,9 +405,8 @@ static void mend(struct recovery *self, size_t i)
 static void mend_all(struct recovery *self)
 {
     spool_t *spool = self->spool;
-    const atomic_bool *stop = spool->config.stop;
     for (size_t i = 0; i < self->logs.count; i++) {
-        if (stop != NULL && atomic_load(stop))
+        if (must_stop(spool))
             return;
         mend(self, i);
     }
@@ -440,7 +447,7 @@ int recover_run(spool_t *spool, struct spool_report *report, struct err *err)
     if (result == -1)
         goto out;
     mend_all(&self);
-    if (spool->config.stop != NULL && atomic_load(spool->config.stop)) {
+    if (must_stop(spool)) {
         result = err_set(err, "told to stop");
         goto out;
     }

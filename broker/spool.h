@@ -19,7 +19,6 @@
 #ifndef MCPD_SPOOL_H
 #define MCPD_SPOOL_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,7 +35,7 @@ struct spool_config {
     uint64_t max_body_bytes;
     uint64_t segment_bytes;    /* 0: by rule, min(64 MiB, max_bytes / 16), at least 256 KiB */
     bool refuse_on_corruption; /* else go on with what reads back right */
-    const atomic_bool *stop;   /* may be null; set: recovery gives up soon, spool_open fails */
+    bool (*must_stop)(void);   /* may be null; true: recovery gives up soon, spool_open fails */
 };
 
 /* What start-up found; also summed up in the metrics. */
@@ -53,7 +52,7 @@ struct spool_report {
 
 /* Takes the lock, makes directories, recovers. Null with the reason: another process has the lock,
  * the directory cannot be written, max_bytes below 4 x (max_body_bytes + 64 KiB) (both options and
- * the smallest value named), a format that is not ours, refuse_on_corruption and damage, *stop.
+ * the smallest value named), a format that is not ours, refuse_on_corruption and damage, must_stop.
  * Blocks for as long as recovery takes. */
 spool_t *spool_open(const struct spool_config *config, struct spool_report *report,
                     struct err *err) MUST_USE;

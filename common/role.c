@@ -149,6 +149,14 @@ static int open_admin_door(const struct role_env *env, const struct running *las
     return *door ? 0 : -1;
 }
 
+/* The signals are blocked, so one that came waits. */
+bool role_must_stop(void)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
+}
+
 /* A second signal means that somebody has lost patience: what was accepted is on disk. */
 static void *end_on_second_signal(void *arg)
 {

@@ -7,6 +7,8 @@
 #ifndef MCPD_ROLE_H
 #define MCPD_ROLE_H
 
+#include <stdbool.h>
+
 #include "common/err.h"
 #include "common/httpd.h"
 #include "common/options.h"
@@ -44,6 +46,9 @@ struct program {
 /* Starts all, waits for SIGTERM or SIGINT, stops all. Returns the exit status. A second signal
  * during the stop ends the process at once. */
 int role_run(const struct program *program, const struct options *options) MUST_USE;
+
+/* True once SIGTERM or SIGINT has come: for a start that takes long, which should then give up. */
+bool role_must_stop(void);
 
 /* Makes the process stop orderly and exit with status 1, because a role cannot go on. Any thread;
  * the reason is logged. */
