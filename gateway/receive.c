@@ -1,16 +1,39 @@
 // SPDX-License-Identifier: MIT
 #include "gateway/receive.h"
 
+#include <stdlib.h>
+
 #include "common/clock.h"
 #include "gateway/answer.h"
 #include "gateway/gateway.h"
 #include "proto/idem.h"
 #include "proto/request.h"
 
+/* What a worker thread keeps from one request to the next. */
+struct receiver {
+    idem_t *idem;
+    struct buf meta;
+};
+
+static struct receiver *receiver_of(const struct http_request *req)
+{
+    if (*req->worker == NULL) {
+        struct receiver *self = calloc(1, sizeof *self);
+        if (self == NULL)
+            abort();
+        self->idem = idem_new();
+        buf_init(&self->meta, REQUEST_META_MAX);
+        *req->worker = self;
+    }
+    return *req->worker;
+}
+
 void receive_worker_fini(void *worker)
 {
-    idem_t *idem = worker;
-    idem_destroy(&idem);
+    struct receiver *self = worker;
+    idem_destroy(&self->idem);
+    buf_fini(&self->meta);
+    free(self);
 }
 
 static struct slice header_of(const struct http_request *req, const char *name)
@@ -20,16 +43,14 @@ static struct slice header_of(const struct http_request *req, const char *name)
 
 /* The sender's key or one made of the content; `made` is its memory. -1 for a key that nobody may
  * use. */
-static int key_for(const struct http_request *req, struct slice content_encoding,
+static int key_for(const struct http_request *req, idem_t *idem, struct slice content_encoding,
                    char made[IDEM_DERIVED_LEN + 1], struct slice *key, struct err *err)
 {
     const char *given = httpd_header(req, "Idempotency-Key");
     if (given)
         return idem_check(slice_trim(slice_of(given)), key, err);
-    if (!*req->worker)
-        *req->worker = idem_new();
     struct slice body = {.data = req->body.data, .len = req->body.len};
-    idem_derive_with(*req->worker, slice_of(req->target), content_encoding, body, made);
+    idem_derive_with(idem, slice_of(req->target), content_encoding, body, made);
     *key = (struct slice){.data = made, .len = IDEM_DERIVED_LEN};
     return 0;
 }
@@ -60,18 +81,20 @@ void receive_post(void *arg, struct http_request *req, struct http_reply *reply)
     char made[IDEM_DERIVED_LEN + 1];
     struct slice key;
     struct err err;
+    struct receiver *receiver = receiver_of(req);
     struct slice content_encoding = header_of(req, "Content-Encoding");
-    if (key_for(req, content_encoding, made, &key, &err) == -1) {
+    if (key_for(req, receiver->idem, content_encoding, made, &key, &err) == -1) {
         answer_refusal(req, 400, "bad_idempotency_key", err.text, reply);
         return;
     }
-    struct buf meta;
-    buf_init(&meta, REQUEST_META_MAX);
-    if (encode(self, req, key, content_encoding, &meta) == -1)
+    struct buf *meta = &receiver->meta;
+    buf_reset(meta);
+    if (encode(self, req, key, content_encoding, meta) == -1) {
         answer_refusal(req, 431, "headers_too_large", "the headers to pass on are too large",
                        reply);
-    else
-        answer_verdict(req, submitter_submit(self->submitter, &meta, &req->body, req->deadline_ms),
-                       reply);
-    buf_fini(&meta);
+        return;
+    }
+    struct slice bytes = {meta->data, meta->len};
+    answer_verdict(req, submitter_submit(self->submitter, bytes, &req->body, req->deadline_ms),
+                   reply);
 }

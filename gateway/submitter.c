@@ -48,6 +48,7 @@ struct submitter {
     const struct role_env *env;
     zactor_t *actor;
     struct mailbox mailbox;
+    struct waves waves;
     struct broker brokers[BROKERS_MAX];
     unsigned broker_count;
     struct mailbox_item *waiting; /* taken and not sent, oldest first */
@@ -299,6 +300,7 @@ static void take_posts(submitter_t *self)
     struct mailbox_item *item = mailbox_take(&self->mailbox);
     if (item == NULL)
         return;
+    waves_turn(&self->waves);
     *self->waiting_end = item;
     while (item->next != NULL)
         item = item->next;
@@ -346,6 +348,7 @@ static uint64_t turn(submitter_t *self)
     }
     take_posts(self);
     send_waiting(self);
+    waves_wake(&self->waves); /* behind the sending: the woken must not keep the disk waiting */
     publish_health(self);
     return wait_ms;
 }
@@ -391,14 +394,15 @@ static void run(zsock_t *pipe, void *arg)
         self->waiting = pending->item.next;
         pending_decide(pending, VERDICT_NO_BROKER);
     }
+    waves_wake(&self->waves);
 }
 
 /* --- from other threads -------------------------------------------------------------------- */
 
-enum verdict submitter_submit(submitter_t *self, struct buf *meta, struct buf *body,
+enum verdict submitter_submit(submitter_t *self, struct slice meta, struct buf *body,
                               uint64_t deadline_ms)
 {
-    struct pending *pending = pending_new(meta, body);
+    struct pending *pending = pending_new(&self->waves, meta, body);
     pending_hold(pending, 1);
     mailbox_post(&self->mailbox, &pending->item);
     return pending_wait(pending, deadline_ms);

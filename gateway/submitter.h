@@ -42,8 +42,8 @@ submitter_t *submitter_new(const struct role_env *env, struct err *err) MUST_USE
 /* Submits one request (two frames, proto/request.h) and blocks until the broker's verdict, or until
  * deadline_ms (clock_mono_ms), whichever is first: STORED means that its bytes are on disk, all
  * else that the sender must send again, although the request may have been stored.
- * Takes over the memory of both buffers and leaves them empty, whatever the verdict. */
-enum verdict submitter_submit(submitter_t *self, struct buf *meta, struct buf *body,
+ * meta is copied; the body's content is gone afterwards, whatever the verdict. */
+enum verdict submitter_submit(submitter_t *self, struct slice meta, struct buf *body,
                               uint64_t deadline_ms);
 
 /* A consistent copy; does not block. */
