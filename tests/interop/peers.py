@@ -31,7 +31,7 @@ class SdkSender:
     def __init__(self, program, relay, **options):
         line = [str(program), "-endpoint", relay.url]
         for name, value in options.items():
-            line.append(f"-{name}" if value is True else f"-{name}={value}")
+            line.append(f"-{name}={str(value).lower() if isinstance(value, bool) else value}")
         self.items, self.failures, self.summary, self.stderr = [], [], None, ""
         self.child = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *line], env=clean_environment(),

@@ -29,6 +29,7 @@ type settings struct {
 	endpoint string
 	key      string
 	gzip     bool
+	json     bool
 	seed     string
 	traces   int
 	logs     int
@@ -45,6 +46,7 @@ func readFlags() settings {
 	flag.StringVar(&s.endpoint, "endpoint", "", "URL of the relay")
 	flag.StringVar(&s.key, "key", "", "ingest key, sent as a bearer token")
 	flag.BoolVar(&s.gzip, "gzip", false, "compress bodies")
+	flag.BoolVar(&s.json, "json", false, "send traces as JSON; the other signals have no such exporter")
 	flag.StringVar(&s.seed, "seed", "0", "text that ids are made from")
 	flag.IntVar(&s.traces, "traces", 0, "traces to send, three spans each")
 	flag.IntVar(&s.logs, "logs", 0, "log records to send")

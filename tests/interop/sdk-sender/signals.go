@@ -63,6 +63,9 @@ func sendTraces(ctx context.Context, s settings, out *output) error {
 	if s.gzip {
 		options = append(options, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
 	}
+	if s.json {
+		options = append(options, otlptracehttp.WithEncoding(otlptracehttp.EncodingJSON))
+	}
 	exporter, err := otlptracehttp.New(ctx, options...)
 	if err != nil {
 		return err
