@@ -24,9 +24,11 @@
 #include "common/clock.h"
 #include "common/httpd_pace.h"
 
-#define TICK_MS       100
-#define HURRY_TICK_MS 2
-#define WAKE_SIGNAL   (SIGRTMIN + 3)
+#define TICK_MS        100
+#define ENDING_TICK_MS 2
+#define HURRY_TICK_MS \
+    50 /* thousands of threads that are woken all the time get in each other's way */
+#define WAKE_SIGNAL (SIGRTMIN + 3)
 
 struct watch {
     pthread_t thread;
@@ -62,11 +64,11 @@ static enum need need_of(const struct watch_slot *slot, uint64_t now_ms)
     return is_slow ? NEED_AN_END : NEED_NOTHING;
 }
 
-/* Returns whether to look again very soon. */
-static bool look_at_all(watch_t *self)
+/* Returns after how many milliseconds to look again. */
+static uint64_t look_at_all(watch_t *self)
 {
     uint64_t now_ms = clock_mono_ms();
-    bool is_any_ending = self->is_hurrying;
+    bool is_any_ending = false;
     for (size_t i = 0; i < self->count; i++) {
         struct watch_slot *slot = &self->slots[i];
         if (!slot->is_registered)
@@ -78,7 +80,9 @@ static bool look_at_all(watch_t *self)
         atomic_store(&slot->was_woken, true);
         pthread_kill(slot->thread, WAKE_SIGNAL);
     }
-    return is_any_ending;
+    if (self->is_hurrying)
+        return HURRY_TICK_MS;
+    return is_any_ending ? ENDING_TICK_MS : TICK_MS;
 }
 
 static void wait_for_tick(watch_t *self, uint64_t tick_ms)
@@ -95,7 +99,7 @@ static void *watch_run(void *arg)
     watch_t *self = arg;
     pthread_mutex_lock(&self->lock);
     while (!self->is_ending)
-        wait_for_tick(self, look_at_all(self) ? HURRY_TICK_MS : TICK_MS);
+        wait_for_tick(self, look_at_all(self));
     pthread_mutex_unlock(&self->lock);
     return NULL;
 }

@@ -44,8 +44,8 @@ static void block_signals(sigset_t *taken)
     signal(SIGHUP, SIG_IGN);
 }
 
-/* One thread a connection needs one descriptor each; running out later is ugly in both network
- * libraries, so it is refused now. */
+/* Each thread of the door needs a descriptor for its connection and one for a connection that waits
+ * for it; running out later is ugly in both network libraries, so it is refused now. */
 static int raise_descriptor_limit(const struct options *options, enum role_bits role,
                                   struct err *err)
 {
@@ -57,7 +57,7 @@ static int raise_descriptor_limit(const struct options *options, enum role_bits 
     if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
         return err_set(err, "setrlimit: %s", strerror(errno));
     bool has_door = role & (R_RELAY | R_GATEWAY | R_DAEMON);
-    rlim_t needed = DESCRIPTORS_RESERVED + (has_door ? options->threads : 0);
+    rlim_t needed = DESCRIPTORS_RESERVED + (has_door ? 2 * options->threads : 0);
     if (limit.rlim_cur < needed)
         return err_set(err,
                        "%llu file descriptors are allowed but %llu needed: raise the limit "

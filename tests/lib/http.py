@@ -123,9 +123,12 @@ def raw_exchange(port, data, timeout=10.0, half_close=False):
             connection.send(data)
             if half_close:
                 connection.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the peer has had enough; what it said may still be read
+        try:
             while piece := connection.sock.recv(65536):
                 answer += piece
-        except (ConnectionResetError, BrokenPipeError):
+        except ConnectionResetError:
             pass
         return answer
 

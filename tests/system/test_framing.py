@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where one request ends and the next begins is never a matter of opinion: every ambiguous request
 is refused, its connection closed, nothing of it stored and nothing behind it run."""
-import socket
+import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -256,4 +256,37 @@ def test_silent_connection_is_closed_without_an_answer(tmp_path):
         with http.Connection(relay.port) as connection:
             connection.send(b"POST /v1/ingest HTTP/1.1\r\nHost:")
             assert http.statuses(read_all(connection)) == [400]
-        assert isinstance(connection.sock, socket.socket)
+
+
+def mutate(data, dice):
+    """Some bytes of a request changed, dropped, doubled or replaced by ones that parsers love."""
+    data = bytearray(data)
+    for _ in range(dice.randrange(1, 4)):
+        at = dice.randrange(len(data))
+        kind = dice.randrange(4)
+        if kind == 0:
+            data[at] = dice.randrange(256)
+        elif kind == 1:
+            del data[at:at + dice.randrange(1, 8)]
+        elif kind == 2:
+            data[at:at] = dice.choice([b"\r\n", b"\n", b"\r", b" ", b"\0", b"\t", b":", b"%", b"\xff",
+                                       b"Content-Length: 5\r\n", CHUNKED, b"\r\n\r\n"])
+        else:
+            data[at:at] = data[max(0, at - 40):at]
+        if not data:
+            data = bytearray(b"\r")
+    return bytes(data)
+
+
+def test_mutated_requests_are_answered_as_often_as_stored(relay):
+    """Whatever the bytes: as many 2xx as requests stored, and the relay stands."""
+    dice = random.Random(20260101)
+    seeds = [row[1] for row in REFUSED + ACCEPTED]
+    before, told = accepted(relay), 0
+    for _ in range(600):
+        answer = http.raw_exchange(relay.port, mutate(dice.choice(seeds), dice) + BEHIND,
+                                   half_close=True)
+        told += sum(200 <= status < 300 for status in http.statuses(answer))
+        told -= answer.count(b"\r\n\r\nok")  # a GET that turned into a good probe
+    assert accepted(relay) == before + told
+    assert relay.is_alive()
