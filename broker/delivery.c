@@ -505,6 +505,14 @@ static uint64_t turn(delivery_t *self)
     return wait_ms;
 }
 
+static bool is_wanted(const delivery_t *self)
+{
+    for (const struct courier *courier = self->couriers.first; courier; courier = courier->next)
+        if (courier->credit > 0)
+            return true;
+    return false;
+}
+
 static void sleep_until_called(delivery_t *self, zsock_t *pipe, uint64_t wait_ms)
 {
     zmq_pollitem_t items[] = {
@@ -512,10 +520,14 @@ static void sleep_until_called(delivery_t *self, zsock_t *pipe, uint64_t wait_ms
         {.socket = zsock_resolve(pipe), .events = ZMQ_POLLIN},
         {.fd = mailbox_fd(&self->core->to_delivery), .events = ZMQ_POLLIN},
     };
-    if (!mailbox_may_sleep(&self->core->to_delivery))
+    /* While nobody wants a lease, new records need not wake this thread. */
+    if (!is_wanted(self))
+        items[2].events = 0;
+    else if (!mailbox_may_sleep(&self->core->to_delivery))
         wait_ms = 0;
     (void)!zmq_poll(items, 3, (long)wait_ms);
-    mailbox_woken(&self->core->to_delivery, items[2].revents != 0);
+    if (items[2].events != 0)
+        mailbox_woken(&self->core->to_delivery, items[2].revents != 0);
     if (items[1].revents != 0) {
         char *command = zstr_recv(pipe);
         self->is_stopping = true;

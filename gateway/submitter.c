@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Workers post their requests into a mailbox and sleep. The actor takes all that has gathered and
+ * Workers hand their requests over and sleep. The actor takes all that has gathered and
  * sends it as one SUBMIT; until that is answered the next requests gather, unseen and without
  * waking it, so batches grow with the load by themselves, as in the broker.
  *
@@ -18,14 +18,14 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/mailbox.h"
-#include "gateway/pending.h"
+#include "gateway/handoff.h"
 #include "proto/submit_client.h"
 #include "proto/wire.h"
 
 #define BROKERS_MAX   16
-#define START_WAIT_S  5 /* for a broker in this process, so that the door opens with one */
-#define IN_FLIGHT_MAX 1 /* SUBMITs that one broker has not answered */
+#define START_WAIT_S  5   /* for a broker in this process, so that the door opens with one */
+#define OVERDUE_MS    100 /* between looks for requests whose deadline has passed */
+#define IN_FLIGHT_MAX 1   /* SUBMITs that one broker has not answered */
 
 /* One SUBMIT under way. */
 struct batch {
@@ -34,7 +34,7 @@ struct batch {
     uint64_t sent_at_ms;
     uint64_t bytes;
     uint32_t count;
-    struct pending *at[WIRE_SUBMIT_COUNT];
+    struct pending *at[WIRE_SUBMIT_COUNT]; /* null: decided already */
 };
 
 struct broker {
@@ -47,12 +47,13 @@ struct broker {
 struct submitter {
     const struct role_env *env;
     zactor_t *actor;
-    struct mailbox mailbox;
-    struct waves waves;
+    struct handoff handoff;
     struct broker brokers[BROKERS_MAX];
     unsigned broker_count;
-    struct mailbox_item *waiting; /* taken and not sent, oldest first */
-    struct mailbox_item **waiting_end;
+    struct pending *waiting; /* taken and not sent, oldest first */
+    struct pending **waiting_end;
+    unsigned channels; /* with decided requests, to wake at the end of the turn */
+    uint64_t overdue_at_ms;
     struct batch *pool;
     uint64_t next_seq;
     uint64_t now_ms;
@@ -65,11 +66,25 @@ struct submitter {
 
 /* --- verdicts ------------------------------------------------------------------------------ */
 
+static void decide(submitter_t *self, struct pending *pending, enum verdict verdict)
+{
+    pending_decide(pending, verdict, &self->channels);
+}
+
 static void put_behind(submitter_t *self, struct pending *pending)
 {
-    pending->item.next = NULL;
-    *self->waiting_end = &pending->item;
-    self->waiting_end = &pending->item.next;
+    pending->next = NULL;
+    *self->waiting_end = pending;
+    self->waiting_end = &pending->next;
+}
+
+static struct pending *take_first(submitter_t *self)
+{
+    struct pending *first = self->waiting;
+    self->waiting = first->next;
+    if (self->waiting == NULL)
+        self->waiting_end = &self->waiting;
+    return first;
 }
 
 static bool is_usable(const submitter_t *self, unsigned index, const struct pending *pending)
@@ -84,12 +99,12 @@ static void settle(submitter_t *self, struct pending *pending, enum verdict verd
     bool is_final = verdict == VERDICT_STORED || verdict == VERDICT_TOO_LARGE;
     pending->last = verdict;
     for (unsigned i = 0; !is_final && i < self->broker_count; i++) {
-        if (!is_usable(self, i, pending) || pending_is_abandoned(pending))
+        if (!is_usable(self, i, pending))
             continue;
         put_behind(self, pending);
         return;
     }
-    pending_decide(pending, verdict);
+    decide(self, pending, verdict);
 }
 
 /* Ends a SUBMIT; verdicts has one byte a request, or is null: `verdict` for all. */
@@ -101,6 +116,8 @@ static void end_batch(submitter_t *self, struct broker *broker, struct batch **a
     broker->in_flight_count--;
     submit_client_forget(broker->client, batch->bytes);
     for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->at[i] == NULL)
+            continue;
         unsigned char said = verdicts != NULL ? (unsigned char)verdicts[i] : (unsigned char)verdict;
         settle(self, batch->at[i], said <= VERDICT_FAILED ? (enum verdict)said : verdict);
     }
@@ -200,25 +217,20 @@ static struct batch *take_batch_memory(submitter_t *self)
     return batch;
 }
 
-/* Where a request goes next: the first broker it may go to. Decides it when there is none; null
- * then. */
-static struct broker *route(submitter_t *self, struct pending *pending)
+/* Where a request goes next: the first broker it may go to; null with the verdict when there is
+ * none. */
+static struct broker *route(submitter_t *self, const struct pending *pending, enum verdict *refusal)
 {
-    enum verdict refusal = pending->tried != 0 ? pending->last : VERDICT_NO_BROKER;
-    if (pending_is_abandoned(pending))
-        goto decide;
+    *refusal = pending->tried != 0 ? pending->last : VERDICT_NO_BROKER;
     for (unsigned i = 0; i < self->broker_count; i++) {
         struct broker *broker = &self->brokers[i];
         if (!is_usable(self, i, pending))
             continue;
-        if (pending->body.len > submit_client_max_record(broker->client)) {
-            refusal = VERDICT_TOO_LARGE;
-            goto decide;
-        }
-        return broker;
+        if (pending->body.len <= submit_client_max_record(broker->client))
+            return broker;
+        *refusal = VERDICT_TOO_LARGE;
+        return NULL;
     }
-decide:
-    pending_decide(pending, refusal);
     return NULL;
 }
 
@@ -256,55 +268,78 @@ static void send_batch(submitter_t *self, struct broker *broker, struct batch *b
         end_batch(self, broker, end, NULL, VERDICT_NO_BROKER);
 }
 
+/* Moves what waits into the batch, as far as it goes the same way and fits. */
+static void fill_batch(submitter_t *self, struct broker *broker, struct batch *batch)
+{
+    uint32_t tried = self->waiting->tried;
+    while (self->waiting != NULL && self->waiting->tried == tried &&
+           fits(batch, broker, self->waiting)) {
+        struct pending *pending = take_first(self);
+        batch->at[batch->count++] = pending;
+        batch->bytes += pending_bytes(pending);
+    }
+}
+
 /* Sends what waits, in order, as full SUBMITs, until the broker that is next has enough to do. */
 static void send_waiting(submitter_t *self)
 {
     while (self->waiting != NULL) {
-        struct pending *first = (struct pending *)self->waiting;
-        struct mailbox_item *rest = first->item.next;
-        struct broker *broker = route(self, first);
-        if (broker != NULL && broker->in_flight_count >= IN_FLIGHT_MAX)
-            return;
+        enum verdict refusal;
+        struct broker *broker = route(self, self->waiting, &refusal);
         if (broker == NULL) {
-            self->waiting = rest;
-            self->waiting_end = rest != NULL ? self->waiting_end : &self->waiting;
+            decide(self, take_first(self), refusal);
             continue;
         }
+        if (broker->in_flight_count >= IN_FLIGHT_MAX)
+            return;
         struct batch *batch = take_batch_memory(self);
-        while (self->waiting != NULL && fits(batch, broker, (struct pending *)self->waiting)) {
-            struct pending *pending = (struct pending *)self->waiting;
-            if (pending != first && pending->tried != first->tried)
-                break;
-            self->waiting = pending->item.next;
-            batch->at[batch->count++] = pending;
-            batch->bytes += pending_bytes(pending);
-        }
-        if (self->waiting == NULL)
-            self->waiting_end = &self->waiting;
-        if (batch->count > 0) {
-            send_batch(self, broker, batch);
+        fill_batch(self, broker, batch);
+        if (batch->count == 0) { /* over the broker's window: never queued */
+            struct pending *pending = take_first(self);
+            pending->tried |= 1U << (unsigned)(broker - self->brokers);
+            settle(self, pending, VERDICT_NO_BROKER);
+            batch->next = self->pool;
+            self->pool = batch;
             continue;
         }
-        /* Over the broker's window: never queued. */
-        batch->next = self->pool;
-        self->pool = batch;
-        self->waiting = rest;
-        self->waiting_end = rest != NULL ? self->waiting_end : &self->waiting;
-        first->tried |= 1U << (unsigned)(broker - self->brokers);
-        settle(self, first, VERDICT_NO_BROKER);
+        send_batch(self, broker, batch);
     }
 }
 
-static void take_posts(submitter_t *self)
+static void take_handed_over(submitter_t *self)
 {
-    struct mailbox_item *item = mailbox_take(&self->mailbox);
-    if (item == NULL)
+    struct pending *pending = handoff_take(&self->handoff);
+    if (pending == NULL)
         return;
-    waves_turn(&self->waves);
-    *self->waiting_end = item;
-    while (item->next != NULL)
-        item = item->next;
-    self->waiting_end = &item->next;
+    *self->waiting_end = pending;
+    while (pending->next != NULL)
+        pending = pending->next;
+    self->waiting_end = &pending->next;
+}
+
+/* Workers sleep without a limit of their own: here their deadlines are kept. */
+static void end_overdue(submitter_t *self)
+{
+    struct pending *waiting = self->waiting;
+    self->waiting = NULL;
+    self->waiting_end = &self->waiting;
+    while (waiting != NULL) {
+        struct pending *next = waiting->next;
+        if (self->now_ms >= waiting->deadline_ms)
+            decide(self, waiting, VERDICT_TIMED_OUT);
+        else
+            put_behind(self, waiting);
+        waiting = next;
+    }
+    for (unsigned i = 0; i < self->broker_count; i++)
+        for (struct batch *batch = self->brokers[i].in_flight; batch; batch = batch->next)
+            for (uint32_t k = 0; k < batch->count; k++) {
+                if (batch->at[k] == NULL || self->now_ms < batch->at[k]->deadline_ms)
+                    continue;
+                decide(self, batch->at[k], VERDICT_TIMED_OUT);
+                batch->at[k] = NULL;
+            }
+    self->overdue_at_ms = self->now_ms + OVERDUE_MS;
 }
 
 /* --- the loop ------------------------------------------------------------------------------ */
@@ -328,12 +363,21 @@ static void hear(submitter_t *self, struct broker *broker)
         end_batch(self, broker, &broker->in_flight, NULL, VERDICT_TIMED_OUT);
 }
 
+/* Every broker has enough to do. */
 static bool is_busy(const submitter_t *self)
 {
     for (unsigned i = 0; i < self->broker_count; i++)
         if (self->brokers[i].in_flight_count < IN_FLIGHT_MAX)
             return false;
     return true;
+}
+
+static bool is_idle(const submitter_t *self)
+{
+    for (unsigned i = 0; i < self->broker_count; i++)
+        if (self->brokers[i].in_flight_count > 0)
+            return false;
+    return self->waiting == NULL;
 }
 
 /* One pass; returns milliseconds to sleep. */
@@ -346,18 +390,21 @@ static uint64_t turn(submitter_t *self)
         wait_ms = client_ms < wait_ms ? client_ms : wait_ms;
         hear(self, &self->brokers[i]);
     }
-    take_posts(self);
+    take_handed_over(self);
     send_waiting(self);
-    waves_wake(&self->waves); /* behind the sending: the woken must not keep the disk waiting */
+    if (self->now_ms >= self->overdue_at_ms)
+        end_overdue(self);
     publish_health(self);
-    return wait_ms;
+    handoff_wake(&self->handoff, self->channels);
+    self->channels = 0;
+    return is_idle(self) || wait_ms < OVERDUE_MS ? wait_ms : OVERDUE_MS;
 }
 
 static void sleep_until_called(submitter_t *self, zsock_t *pipe, uint64_t wait_ms)
 {
     zmq_pollitem_t items[2 + BROKERS_MAX] = {
         {.socket = zsock_resolve(pipe), .events = ZMQ_POLLIN},
-        {.fd = mailbox_fd(&self->mailbox), .events = ZMQ_POLLIN},
+        {.fd = self->handoff.fd, .events = ZMQ_POLLIN},
     };
     for (unsigned i = 0; i < self->broker_count; i++)
         items[2 + i] = (zmq_pollitem_t){.socket = submit_client_socket(self->brokers[i].client),
@@ -365,11 +412,11 @@ static void sleep_until_called(submitter_t *self, zsock_t *pipe, uint64_t wait_m
     /* While every broker has enough to do, new requests need not wake this thread. */
     if (is_busy(self))
         items[1].events = 0;
-    else if (!mailbox_may_sleep(&self->mailbox))
+    else if (!handoff_may_sleep(&self->handoff))
         wait_ms = 0;
     (void)!zmq_poll(items, 2 + (int)self->broker_count, (long)wait_ms);
     if (items[1].events != 0)
-        mailbox_woken(&self->mailbox, items[1].revents != 0);
+        handoff_woken(&self->handoff, items[1].revents != 0);
     if (items[0].revents != 0) {
         char *command = zstr_recv(pipe);
         self->is_stopping = true;
@@ -384,28 +431,22 @@ static void run(zsock_t *pipe, void *arg)
     zsock_signal(pipe, 0);
     while (!self->is_stopping)
         sleep_until_called(self, pipe, turn(self));
-    take_posts(self);
-    for (unsigned i = 0; i < self->broker_count; i++) {
+    take_handed_over(self);
+    for (unsigned i = 0; i < self->broker_count; i++)
         end_all(self, &self->brokers[i], VERDICT_NO_BROKER);
+    for (unsigned i = 0; i < self->broker_count; i++)
         submit_client_destroy(&self->brokers[i].client);
-    }
-    while (self->waiting != NULL) {
-        struct pending *pending = (struct pending *)self->waiting;
-        self->waiting = pending->item.next;
-        pending_decide(pending, VERDICT_NO_BROKER);
-    }
-    waves_wake(&self->waves);
+    while (self->waiting != NULL)
+        decide(self, take_first(self), VERDICT_NO_BROKER);
+    handoff_wake(&self->handoff, self->channels);
 }
 
 /* --- from other threads -------------------------------------------------------------------- */
 
-enum verdict submitter_submit(submitter_t *self, struct slice meta, struct buf *body,
+enum verdict submitter_submit(submitter_t *self, struct buf *meta, struct buf *body,
                               uint64_t deadline_ms)
 {
-    struct pending *pending = pending_new(&self->waves, meta, body);
-    pending_hold(pending, 1);
-    mailbox_post(&self->mailbox, &pending->item);
-    return pending_wait(pending, deadline_ms);
+    return handoff_submit(&self->handoff, meta, body, deadline_ms);
 }
 
 static int add_broker(submitter_t *self, const char *endpoint, struct err *err)
@@ -451,10 +492,10 @@ submitter_t *submitter_new(const struct role_env *env, struct err *err)
     self->next_seq = 1;
     self->timeout_ms = env->options->broker_timeout;
     self->waiting_end = &self->waiting;
-    self->mailbox.fd = -1;
+    self->handoff.fd = -1;
     pthread_mutex_init(&self->health_mutex, NULL);
     pthread_cond_init(&self->health_known, NULL);
-    if (mailbox_init(&self->mailbox, err) == -1 || add_brokers(self, err) == -1) {
+    if (handoff_init(&self->handoff, err) == -1 || add_brokers(self, err) == -1) {
         submitter_destroy(&self);
         return NULL;
     }
@@ -477,7 +518,7 @@ void submitter_destroy(submitter_t **self_p)
         free(self->pool);
         self->pool = next;
     }
-    mailbox_fini(&self->mailbox);
+    handoff_fini(&self->handoff);
     pthread_cond_destroy(&self->health_known);
     pthread_mutex_destroy(&self->health_mutex);
     free(self);
