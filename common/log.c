@@ -6,6 +6,7 @@
  */
 #include "common/log.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,6 +36,7 @@ void log_open(enum log_level level, bool as_json)
 void log_thread_role(const char *role)
 {
     thread_role = role;
+    pthread_setname_np(pthread_self(), role);
 }
 
 void log_process_role(const char *role)

@@ -25,7 +25,8 @@ struct log_field {
 
 /* Once, before threads start. */
 void log_open(enum log_level level, bool as_json);
-/* Names the role of the calling thread (static text), for the third column. Threads that never call
+/* Names the role of the calling thread (static text), for the third column and for tools that show
+ * threads. Threads that never call
  * it show the role that log_process_role gave. */
 void log_thread_role(const char *role);
 void log_process_role(const char *role);
