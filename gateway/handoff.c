@@ -16,7 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CHANNEL_MASK ((uintptr_t)HANDOFF_CHANNELS - 1)
+#define CHANNEL_MASK     ((uintptr_t)HANDOFF_CHANNELS - 1)
+#define SMALL_BODY_BYTES ((size_t)16 * 1024) /* copying costs less than another allocation */
 
 int handoff_init(struct handoff *self, struct err *err)
 {
@@ -41,21 +42,28 @@ void pending_release(struct pending *self)
 {
     if (atomic_fetch_sub(&self->references, 1) != 1)
         return;
-    free((char *)self->meta.data);
-    free((char *)self->body.data);
+    free(self->large_body);
     free(self);
 }
 
-static struct pending *pending_new(struct buf *meta, struct buf *body, uint64_t deadline_ms)
+/* One allocation, as its parts would be freed on another thread than they were made on; only a
+ * large body keeps the memory it came in. */
+static struct pending *pending_new(struct slice meta, struct buf *body, uint64_t deadline_ms)
 {
-    struct pending *self = calloc(1, sizeof *self);
+    size_t copied = body->len <= SMALL_BODY_BYTES ? body->len : 0;
+    struct pending *self = malloc(sizeof *self + meta.len + copied);
     if (self == NULL)
         abort();
     assert(((uintptr_t)self & CHANNEL_MASK) == 0); /* max_align_t is 16 bytes */
+    *self = (struct pending){.deadline_ms = deadline_ms};
     atomic_init(&self->references, 2); /* the worker's and the actor's */
-    self->deadline_ms = deadline_ms;
-    self->meta.data = buf_steal(meta, &self->meta.len);
-    self->body.data = buf_steal(body, &self->body.len);
+    memcpy(self->bytes, meta.data, meta.len);
+    self->meta = (struct slice){self->bytes, meta.len};
+    self->body = (struct slice){self->bytes + meta.len, copied};
+    if (copied > 0)
+        memcpy(self->bytes + meta.len, body->data, copied);
+    else if (body->len > 0)
+        self->body.data = self->large_body = buf_steal(body, &self->body.len);
     return self;
 }
 
@@ -72,7 +80,7 @@ static void post(struct handoff *self, struct pending *pending)
         (void)!write(self->fd, &one, sizeof one); /* fails only when it is readable anyway */
 }
 
-enum verdict handoff_submit(struct handoff *self, struct buf *meta, struct buf *body,
+enum verdict handoff_submit(struct handoff *self, struct slice meta, struct buf *body,
                             uint64_t deadline_ms)
 {
     struct pending *pending = pending_new(meta, body, deadline_ms);

@@ -31,6 +31,8 @@ struct pending {
     uint64_t deadline_ms;
     struct slice meta;
     struct slice body;
+    char *large_body; /* what body points to, unless it is small */
+    char bytes[];     /* meta, and a small body */
 };
 
 struct handoff {
@@ -47,8 +49,9 @@ void handoff_fini(struct handoff *self);
 
 /* --- workers --- */
 
-/* Takes the memory of both buffers, hands the request over and blocks until it is decided. */
-enum verdict handoff_submit(struct handoff *self, struct buf *meta, struct buf *body,
+/* Hands the request over and blocks until it is decided. meta and a small body are copied, so that
+ * the worker keeps its buffers; the memory of a large body is taken. */
+enum verdict handoff_submit(struct handoff *self, struct slice meta, struct buf *body,
                             uint64_t deadline_ms);
 
 /* --- the actor --- */

@@ -394,9 +394,10 @@ static uint64_t turn(submitter_t *self)
     send_waiting(self);
     if (self->now_ms >= self->overdue_at_ms)
         end_overdue(self);
-    publish_health(self);
-    handoff_wake(&self->handoff, self->channels);
+    handoff_wake(&self->handoff, self->channels); /* behind the sending: the woken must not keep
+                                                     the disk waiting */
     self->channels = 0;
+    publish_health(self);
     return is_idle(self) || wait_ms < OVERDUE_MS ? wait_ms : OVERDUE_MS;
 }
 
@@ -443,7 +444,7 @@ static void run(zsock_t *pipe, void *arg)
 
 /* --- from other threads -------------------------------------------------------------------- */
 
-enum verdict submitter_submit(submitter_t *self, struct buf *meta, struct buf *body,
+enum verdict submitter_submit(submitter_t *self, struct slice meta, struct buf *body,
                               uint64_t deadline_ms)
 {
     return handoff_submit(&self->handoff, meta, body, deadline_ms);
