@@ -22,8 +22,8 @@
 #include "courier/push.h"
 #include "proto/idem.h"
 
-#define MS_PER_S      ((uint64_t)1000)
 #define WAIT_MS       1000 /* of class WAIT without a Retry-After, and of class LOCAL */
+#define WAIT_MAX_S    3600
 #define LOG_REPEAT_MS 60000
 #define LARGE_BYTES   ((size_t)64 * 1024)
 
@@ -220,13 +220,17 @@ static void end_round(deliveries_t *self, struct entry *entry, uint64_t now_ms)
                 backoff_round_ms(rounds, clock_random_unit()), rounds, false, first_fail_s);
 }
 
-/* A trial is better taken by a request that never failed: should the request itself be at fault,
- * its next failure would say nothing of the upstream. */
-static unsigned best_for_trial(const deliveries_t *self, unsigned at)
+/* A trial is better taken by a request that never failed, if it would go there, too: should the
+ * request itself be at fault, its next failure would say nothing of the upstream. */
+static unsigned best_for_trial(const deliveries_t *self, unsigned at, size_t upstream,
+                               uint64_t now_ms)
 {
-    for (unsigned i = 0; i < self->waiting && !is_fresh(&self->line[at]); i++) {
+    struct choice fresh = upstreams_choose(self->config.upstreams, 0, now_ms);
+    if (is_fresh(&self->line[at]) || fresh.kind != CHOICE_TAKE || fresh.upstream != upstream)
+        return at;
+    for (unsigned i = 0; i < self->waiting; i++) {
         if (is_fresh(&self->line[i]))
-            at = i;
+            return i;
     }
     return at;
 }
@@ -241,7 +245,7 @@ static enum step step(deliveries_t *self, uint64_t now_ms)
             upstreams_choose(self->config.upstreams, self->line[at].tried, now_ms);
         if (choice.kind == CHOICE_TAKE) {
             if (choice.is_trial)
-                at = best_for_trial(self, at);
+                at = best_for_trial(self, at, choice.upstream, now_ms);
             start(self, leave_line(self, at), &choice, now_ms);
             return STEP_STARTED;
         }
@@ -301,7 +305,10 @@ static void on_wait(deliveries_t *self, struct entry *entry, const struct push_r
                     const struct attempt *attempt, uint64_t now_ms)
 {
     (void)attempt, (void)now_ms;
-    release(self, entry, result->retry_after_s ? result->retry_after_s * MS_PER_S : WAIT_MS);
+    uint64_t after_ms = WAIT_MS;
+    if (result->retry_after_s > 0)
+        after_ms = backoff_retry_after_ms(result->retry_after_s, WAIT_MAX_S, clock_random_unit());
+    release(self, entry, after_ms);
 }
 
 static void on_refused(deliveries_t *self, struct entry *entry, const struct push_result *result,

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "courier/backoff.h"
+#include "proto/idem.h"
 #include "proto/otlp_reply.h"
 
 #define ANSWER_MAX_BYTES  ((size_t)64 * 1024) /* read and dropped; behind it the connection goes */
@@ -43,6 +44,7 @@ struct push {
     size_t excerpt_len;
     char excerpt[PUSH_EXCERPT_MAX];
     char error[CURL_ERROR_SIZE];
+    char derived_key[IDEM_DERIVED_LEN + 1];
 };
 
 /* Setting an option fails without memory, or where libcurl is older than what we are built for. */
@@ -199,8 +201,17 @@ static void link_lines(push_t *self, size_t count)
     must(curl_easy_setopt(self->easy, CURLOPT_HTTPHEADER, self->headers));
 }
 
+/* Nothing leaves without a key, whoever put it into the queue. */
+static struct slice key_of(push_t *self, const struct request *request, struct slice body)
+{
+    if (request->idempotency_key.len > 0)
+        return request->idempotency_key;
+    idem_derive(request->target, request->content_encoding, body, self->derived_key);
+    return slice_of(self->derived_key);
+}
+
 static int set_headers(push_t *self, const struct push_target *target,
-                       const struct request *request, struct err *err)
+                       const struct request *request, struct slice body, struct err *err)
 {
     struct slice ours = target->our_authorization;
     bool is_ours = ours.len > 0;
@@ -208,7 +219,7 @@ static int set_headers(push_t *self, const struct push_target *target,
     const struct header rows[] = {
         {"Content-Type", request->content_type},
         {"Content-Encoding", request->content_encoding},
-        {"Idempotency-Key", request->idempotency_key},
+        {"Idempotency-Key", key_of(self, request, body)},
         {"Authorization", is_ours ? ours : request->authorization},
         {"x-mcpd-key", is_ours ? none : request->mcpd_key},
         {"User-Agent", request->user_agent},
@@ -260,7 +271,7 @@ int push_prepare_request(push_t *self, const struct push_target *target,
     forget_answer(self);
     set_spec(self, target->spec);
     set_target(self, target->spec->prefix, request->target);
-    if (set_headers(self, target, request, err) == -1)
+    if (set_headers(self, target, request, body, err) == -1)
         return -1;
     self->has_our_key = target->our_authorization.len > 0;
     self->has_asked = target->asks_first;
