@@ -12,6 +12,7 @@
 #include "common/role.h"
 #include "courier/courier_main.h"
 #include "gateway/gateway_main.h"
+#include "proto/wire.h"
 #include "store/store_main.h"
 
 #define MCPD_VERSION "0.1.0"
@@ -90,6 +91,8 @@ static int print_docs(const char *page)
         options_markdown(stdout);
     else if (page && strcmp(page, "metrics") == 0)
         metrics_markdown(stdout);
+    else if (page && strcmp(page, "messages") == 0)
+        wire_markdown(stdout);
     else
         return EXIT_USAGE;
     return EXIT_SUCCESS;

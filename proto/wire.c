@@ -268,7 +268,12 @@ static void print_routes(unsigned routes, FILE *out)
 
 void wire_markdown(FILE *out)
 {
-    static const char *const bodies[] = {"none", "meta, body", "n times meta, body"};
+    static const char *const bodies[] = {"none", "meta, body", "count times meta, body"};
+    fprintf(out,
+            "# Messages of the queue protocol, version %d\n\n"
+            "Generated from `proto/messages.def`. How they are used is told in "
+            "[protocol](protocol.md).\n\n",
+            WIRE_VERSION);
     for (unsigned type = 1; type < WIRE_TYPE_END; type++) {
         const struct message_row *row = &messages[type];
         fprintf(out, "### %s (%u)\n\n%s.\n\n- Sent by: ", row->name, type, row->help);
@@ -282,6 +287,7 @@ void wire_markdown(FILE *out)
             const struct field_row *field = &fields[row->first_field + i];
             fprintf(out, "| `%s` | %s | %s |\n", field->name, field->type->name, field->help);
         }
-        fprintf(out, "\n");
+        if (type + 1 < WIRE_TYPE_END)
+            fprintf(out, "\n");
     }
 }
