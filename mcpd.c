@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "broker/broker_main.h"
+#include "broker/spool_tool.h"
 #include "common/healthcheck.h"
 #include "common/metrics.h"
 #include "common/options.h"
@@ -41,8 +42,9 @@ static int print_usage(void)
         printf("  %-10s %s\n", programs[i].name, programs[i].help);
     printf("\nTools:\n  config     print the settings as they come out of flags and environment\n"
            "  healthcheck  ask the process that these settings run whether it lives\n"
-           "  version    print the version\n"
-           "\n`mcpd ROLE --help` lists a role's options.\n");
+           "  version    print the version\n%s"
+           "\n`mcpd ROLE --help` lists a role's options.\n",
+           spool_tool_help);
     return EXIT_SUCCESS;
 }
 
@@ -82,6 +84,27 @@ static int check_health(int argc, char **argv)
     if (rc == -1)
         fprintf(stderr, "mcpd: %s\n", err.text);
     return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* Words are what is left when the options are taken out: "ls", "cat 1.2". */
+static int look_into_spool(int argc, char **argv)
+{
+    struct options options;
+    struct err err;
+    char *words[3];
+    int count = 0;
+    for (int at; count < 3 && (at = options_find_word(argc, argv)) >= 0; argc--) {
+        words[count++] = argv[at];
+        memmove(&argv[at], &argv[at + 1], (size_t)(argc - at) * sizeof *argv);
+    }
+    int rc = options_parse(&options, R_ALL, argc, argv, environ, &err);
+    if (rc == 0) {
+        char *path = options_spool_path(&options);
+        rc = spool_tool_run(path, words, count, stdout, &err);
+        free(path);
+    }
+    options_fini(&options);
+    return rc == -1 ? fail(&err) : rc;
 }
 
 /* The generated pages of docs/, one by its name. */
@@ -153,6 +176,8 @@ int main(int argc, char **argv)
         return print_config(argc, argv);
     if (word && strcmp(word, "healthcheck") == 0)
         return check_health(argc, argv);
+    if (word && strcmp(word, "spool") == 0)
+        return look_into_spool(argc, argv);
     if (word && strcmp(word, "docs") == 0)
         return print_docs(argc > 0 ? argv[0] : NULL);
     const struct program *program = find_program(word ? word : "daemon");
