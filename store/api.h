@@ -7,9 +7,8 @@
 
 #include "common/httpd.h"
 
-/* GET /v1/traces: newest first; parameters from, to, session, model, tool, agent, status, limit,
- * cursor, project. */
-http_handler api_list_traces;
+/* GET on the path of a listing: its rows, newest first, in pages. */
+http_handler api_list;
 /* GET /v1/traces/{id}: the trace with all its spans. */
 http_handler api_read_trace;
 

@@ -15,6 +15,7 @@
 
 #include "common/err.h"
 #include "proto/batch.h"
+#include "store/listing.h"
 
 typedef struct backend_store backend_store_t;
 typedef struct backend_conn backend_conn_t;
@@ -58,49 +59,15 @@ enum backend_status {
     BACKEND_AWAY, /* nothing written (or nobody knows): the store is full, broken or out of reach */
 };
 
-/* What the trace list is asked for. Null and 0 leave a filter out. */
-struct trace_query {
-    const char *project;
-    int64_t from_ns; /* start, inclusive */
-    int64_t to_ns;   /* start, exclusive; INT64_MAX: no end */
-    const char *session;
-    const char *model;
-    const char *tool;
-    const char *agent;
-    int has_errors; /* -1: any, 0: none, 1: some */
-    int limit;      /* rows, 1 or more */
-    /* Only what comes after this row in the order (start, id), newest first. */
-    bool has_cursor;
-    int64_t cursor_start_ns;
-    uint8_t cursor_trace_id[TRACE_ID_LEN];
-    uint64_t deadline_ms; /* clock_mono_ms; reading that takes longer fails */
-};
-
 struct trace_key {
     const char *project;
     uint8_t trace_id[TRACE_ID_LEN];
     uint64_t deadline_ms; /* clock_mono_ms; reading that takes longer fails */
 };
 
-/* A row of the trace list. Texts may be null and live until the sink returned. */
-struct trace_row {
-    uint8_t trace_id[TRACE_ID_LEN];
-    const char *session;
-    const char *root_name;
-    int64_t start_ns;
-    int64_t end_ns;
-    int64_t spans;
-    int64_t errors;
-    int64_t in_tok;
-    int64_t out_tok;
-    int64_t cost_micro;
-    bool has_cost;
-    int64_t last_seen_s;
-};
-
-/* Take one row; -1 (no room) ends the reading, which then fails as too large. */
-typedef int trace_sink(void *arg, const struct trace_row *row);
-typedef int span_sink(void *arg, const struct span *span);
+/* Takes one row, its values in the order of the listing's columns; they live until the sink
+ * returned. -1 (no room) ends the reading, which then fails. */
+typedef int row_sink(void *arg, const struct list_value *values);
 
 struct backend {
     const char *name;
@@ -125,12 +92,12 @@ struct backend {
     int (*sweep)(backend_conn_t *conn, int max_rows, struct err *err);
 
     /* Reading: 0, or -1 with the reason. */
-    int (*list_traces)(backend_conn_t *conn, const struct trace_query *query, trace_sink *sink,
-                       void *arg, struct err *err);
-    /* The trace goes to row_sink, then its spans in order of start to sink. 0; 1 when there is no
-     * such trace; -1. */
-    int (*read_trace)(backend_conn_t *conn, const struct trace_key *key, trace_sink *row_sink,
-                      span_sink *sink, void *arg, struct err *err);
+    int (*list)(backend_conn_t *conn, const struct list_query *query, row_sink *sink, void *arg,
+                struct err *err);
+    /* The trace goes to trace_sink as a row of LISTING_TRACES, then its spans to span_sink as rows
+     * of LISTING_SPANS, in order of start. 0; 1 when there is no such trace; -1. */
+    int (*read_trace)(backend_conn_t *conn, const struct trace_key *key, row_sink *trace_sink,
+                      row_sink *span_sink, void *arg, struct err *err);
 };
 
 #endif

@@ -92,7 +92,8 @@ static int probe(backend_conn_t *conn, bool is_deep, struct err *err)
 
 static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
 {
-    static const enum sqlite_statement sweeps[] = {STATEMENT_SWEEP_KEYS, STATEMENT_SWEEP_REJECTS};
+    static const enum sqlite_statement sweeps[] = {STATEMENT_SWEEP_KEYS, STATEMENT_SWEEP_REJECTS,
+                                                   STATEMENT_SWEEP_REJECTS_OVER};
     int most = 0;
     for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
         struct sqlite_call call;
@@ -118,6 +119,6 @@ const struct backend backend_sqlite = {
     .write = sqlite_write,
     .probe = probe,
     .sweep = sweep,
-    .list_traces = sqlite_list_traces,
+    .list = sqlite_list,
     .read_trace = sqlite_read_trace,
 };

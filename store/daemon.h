@@ -14,7 +14,7 @@
 #include "store/readers.h"
 #include "store/writer.h"
 
-enum ingest_door { DOOR_TRACES, DOOR_NATIVE, DOOR_COUNT };
+enum ingest_door { DOOR_TRACES, DOOR_LOGS, DOOR_METRICS, DOOR_NATIVE, DOOR_COUNT };
 
 /* The counters of one door, by result. */
 struct ingest_series {

@@ -37,13 +37,26 @@ struct ingest_format {
     decode_fn *decode;
 };
 
+static bool is_msgpack(const char *content_type)
+{
+    static const char name[] = "application/msgpack";
+    size_t len = content_type ? strcspn(content_type, ";") : 0;
+    return slice_equals_nocase(slice_trim((struct slice){content_type, len}), name);
+}
+
 static const struct ingest_format formats[DOOR_COUNT][3] = {
     [DOOR_TRACES] = {{otlp_is_protobuf, otlp_pb_traces}, {otlp_is_json, otlp_json_traces}},
-    [DOOR_NATIVE] = {{otlp_is_json, native_json}},
+    [DOOR_LOGS] = {{otlp_is_protobuf, otlp_pb_logs}, {otlp_is_json, otlp_json_logs}},
+    [DOOR_METRICS] = {{otlp_is_protobuf, otlp_pb_metrics}, {otlp_is_json, otlp_json_metrics}},
+    [DOOR_NATIVE] = {{otlp_is_json, native_json}, {is_msgpack, native_msgpack}},
 };
+
+static const char otlp_types[] = "this path takes application/x-protobuf and application/json";
 static const char *const door_types[DOOR_COUNT] = {
-    [DOOR_TRACES] = "this path takes application/x-protobuf and application/json",
-    [DOOR_NATIVE] = "this path takes application/json",
+    [DOOR_TRACES] = otlp_types,
+    [DOOR_LOGS] = otlp_types,
+    [DOOR_METRICS] = otlp_types,
+    [DOOR_NATIVE] = "this path takes application/json and application/msgpack",
 };
 
 static const struct ingest_format *find_format(enum ingest_door door, const char *content_type)
@@ -93,7 +106,7 @@ static enum batch_result decode(const struct daemon *daemon, const struct http_r
                                 struct err *err)
 {
     struct slice body = {.data = req->body.data, .len = req->body.len};
-    struct batch_policy policy = {.now_ns = clock_wall_ns()};
+    struct batch_policy policy = {.now_ns = clock_wall_ns(), .types = EVENT_BITS_ALL};
     struct slice plain;
     struct buf inflated;
     buf_init(&inflated, INFLATE_FACTOR * daemon->options->max_body_bytes);
@@ -148,6 +161,13 @@ static void refuse_body(const struct http_request *req, enum batch_result result
     reply->status = row->http_status;
     otlp_reply_error(NULL, req->path, httpd_header(req, "Content-Type"), row->code, err->text,
                      reply);
+    if (result == BATCH_TOO_MANY_EVENTS && !otlp_is_path(req->path)) {
+        buf_reset(&reply->body);
+        if (buf_printf(&reply->body,
+                       "{\"error\":{\"code\":\"%s\",\"limit\":%d,\"message\":\"%s\"}}", row->code,
+                       BATCH_NATIVE_EVENTS_MAX, "a batch holds too many events") == -1)
+            buf_reset(&reply->body);
+    }
 }
 
 static void ingest(struct daemon *daemon, enum ingest_door door, const struct http_request *req,
@@ -179,6 +199,16 @@ static void ingest(struct daemon *daemon, enum ingest_door door, const struct ht
 void ingest_traces(void *arg, struct http_request *req, struct http_reply *reply)
 {
     ingest(arg, DOOR_TRACES, req, reply);
+}
+
+void ingest_logs(void *arg, struct http_request *req, struct http_reply *reply)
+{
+    ingest(arg, DOOR_LOGS, req, reply);
+}
+
+void ingest_metrics(void *arg, struct http_request *req, struct http_reply *reply)
+{
+    ingest(arg, DOOR_METRICS, req, reply);
 }
 
 void ingest_native(void *arg, struct http_request *req, struct http_reply *reply)

@@ -11,7 +11,9 @@
 /* Bodies decoded at once, so that hostile ones cannot add up. */
 #define INGEST_DECODERS 4
 
-http_handler ingest_traces; /* POST /v1/traces, OTLP */
-http_handler ingest_native; /* POST /v1/ingest, native batches */
+http_handler ingest_traces;  /* POST /v1/traces, OTLP */
+http_handler ingest_logs;    /* POST /v1/logs, OTLP */
+http_handler ingest_metrics; /* POST /v1/metrics, OTLP */
+http_handler ingest_native;  /* POST /v1/ingest, native batches */
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "store/ingest_reply.h"
 
+#include <string.h>
+
 #include "proto/otlp_reply.h"
 #include "proto/json_out.h"
 #include "store/refusal.h"
@@ -104,12 +106,13 @@ static void reply_otlp(const struct http_request *req, const struct backend_requ
     uint64_t rejected = request->counts.rejected;
     if (rejected > 0)
         write_summary(request, &message);
-    if (is_all_rejected && has_bad_ids_only(&request->batch) &&
+    if (is_all_rejected && strcmp(req->path, "/v1/traces") == 0 &&
+        has_bad_ids_only(&request->batch) &&
         buf_add_str(&message, " (if these are logs, post them to /v1/logs)") == -1)
         buf_reset(&message);
     const char *text = message.len > 0 ? buf_cstr(&message) : NULL;
     if (is_all_rejected)
-        refuse(req, reply, REFUSAL_ALL_REJECTED, text ? text : "every span was rejected");
+        refuse(req, reply, REFUSAL_ALL_REJECTED, text ? text : "everything was rejected");
     else
         otlp_reply_success(req->path, httpd_header(req, "Content-Type"), rejected, text, reply);
     buf_fini(&message);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Each parameter is a row: its name and what takes its value. Values are decoded into one buffer,
- * which never grows beyond the query's own length, so pointers into it stay.
+ * Each parameter that every list has is a row: its name and what takes its value. The others are
+ * the listing's filters. Values are decoded into one buffer, which never grows beyond what the
+ * query itself needs, so pointers into it stay.
  */
 #include "store/query.h"
 
@@ -14,81 +15,19 @@
 #include "proto/codec.h"
 
 #define NS_PER_S        1000000000
-#define CURSOR_BYTES    (QUERY_CURSOR_LEN / 2)
 #define FRACTION_DIGITS 9
+#define TRACE_ID_BYTES  16
+/* A cursor is hex of: the key's type, the time, the key. */
+#define CURSOR_HEAD     (1 + 8)
+#define SEPARATORS_ROOM (LISTING_FILTERS_MAX + 16)
 
-typedef int take_fn(struct trace_query *query, size_t field, const char *value);
+typedef int take_fn(struct parsed_query *self, const char *value);
 
 struct parameter {
     const char *name;
     take_fn *take;
-    size_t field; /* offset in struct trace_query */
     const char *allowed;
 };
-
-static int take_text(struct trace_query *query, size_t field, const char *value)
-{
-    *(const char **)((char *)query + field) = value;
-    return *value ? 0 : -1;
-}
-
-static int take_time(struct trace_query *query, size_t field, const char *value)
-{
-    return query_time(value, (int64_t *)((char *)query + field));
-}
-
-static int take_limit(struct trace_query *query, size_t field, const char *value)
-{
-    char *end;
-    long limit = strtol(value, &end, 10);
-    if (*value < '0' || *value > '9' || *end || limit < 1 || limit > QUERY_LIMIT_MAX)
-        return -1;
-    *(int *)((char *)query + field) = (int)limit;
-    return 0;
-}
-
-static int take_status(struct trace_query *query, size_t field, const char *value)
-{
-    int has_errors = strcmp(value, "error") == 0 ? 1 : strcmp(value, "ok") == 0 ? 0 : -1;
-    *(int *)((char *)query + field) = has_errors;
-    return has_errors == -1 ? -1 : 0;
-}
-
-static int take_cursor(struct trace_query *query, size_t field, const char *value)
-{
-    uint8_t bytes[CURSOR_BYTES];
-    (void)field;
-    if (codec_hex_decode(slice_of(value), bytes, sizeof bytes) == -1)
-        return -1;
-    uint64_t start_ns = 0;
-    for (size_t i = 0; i < sizeof start_ns; i++)
-        start_ns = start_ns << 8 | bytes[i];
-    query->has_cursor = true;
-    query->cursor_start_ns = (int64_t)start_ns;
-    memcpy(query->cursor_trace_id, bytes + sizeof start_ns, sizeof query->cursor_trace_id);
-    return 0;
-}
-
-static int take_project(struct trace_query *query, size_t field, const char *value)
-{
-    (void)field;
-    /* A key reads its own project, whatever it asks for. */
-    return strcmp(value, query->project) == 0 ? 0 : -1;
-}
-
-static const struct parameter parameters[] = {
-    {"from", take_time, offsetof(struct trace_query, from_ns), "a time"},
-    {"to", take_time, offsetof(struct trace_query, to_ns), "a time"},
-    {"session", take_text, offsetof(struct trace_query, session), "a text"},
-    {"model", take_text, offsetof(struct trace_query, model), "a text"},
-    {"tool", take_text, offsetof(struct trace_query, tool), "a text"},
-    {"agent", take_text, offsetof(struct trace_query, agent), "a text"},
-    {"status", take_status, offsetof(struct trace_query, has_errors), "ok or error"},
-    {"limit", take_limit, offsetof(struct trace_query, limit), "1 to 200"},
-    {"cursor", take_cursor, 0, "a next_cursor of an earlier answer"},
-    {"project", take_project, 0, "the key's own project"},
-};
-#define PARAMETER_COUNT (sizeof parameters / sizeof *parameters)
 
 static int64_t digits(const char *text, size_t len)
 {
@@ -148,6 +87,120 @@ int query_time(const char *text, int64_t *ns)
     return errno ? -1 : 0;
 }
 
+static uint64_t read_number(const uint8_t *bytes, size_t len)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < len; i++)
+        number = number << 8 | bytes[i];
+    return number;
+}
+
+static void write_number(uint64_t number, uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = (uint8_t)(number >> (8 * (len - 1 - i)));
+}
+
+static int take_from(struct parsed_query *self, const char *value)
+{
+    return query_time(value, &self->list.from_ns);
+}
+
+static int take_to(struct parsed_query *self, const char *value)
+{
+    return query_time(value, &self->list.to_ns);
+}
+
+static int take_number(const char *value, int64_t max, int64_t *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtoll(value, &end, 10);
+    return *value < '0' || *value > '9' || *end || errno || *number > max ? -1 : 0;
+}
+
+static int take_limit(struct parsed_query *self, const char *value)
+{
+    int64_t limit;
+    if (take_number(value, QUERY_LIMIT_MAX, &limit) == -1 || limit < 1)
+        return -1;
+    self->list.limit = (int)limit;
+    return 0;
+}
+
+static int take_project(struct parsed_query *self, const char *value)
+{
+    /* A key reads its own project, whatever it asks for. */
+    return strcmp(value, self->list.project) == 0 ? 0 : -1;
+}
+
+/* Room for decoded bytes in the query's buffer. */
+static uint8_t *take_hex(struct parsed_query *self, const char *value, size_t *len)
+{
+    *len = strlen(value) / 2;
+    uint8_t *bytes = (uint8_t *)buf_reserve(&self->text, *len + 1);
+    if (!bytes || *len == 0 || codec_hex_decode(slice_of(value), bytes, *len) == -1)
+        return NULL;
+    self->text.len += *len;
+    return bytes;
+}
+
+static int take_cursor(struct parsed_query *self, const char *value)
+{
+    size_t len;
+    const uint8_t *bytes = take_hex(self, value, &len);
+    if (!bytes || len <= CURSOR_HEAD)
+        return -1;
+    struct list_value *key = &self->list.cursor_key;
+    size_t key_len = len - CURSOR_HEAD;
+    *key = (struct list_value){.type = (enum list_type)bytes[0],
+                               .bytes = {(const char *)bytes + CURSOR_HEAD, key_len}};
+    self->list.cursor_ns = (int64_t)read_number(bytes + 1, 8);
+    if (key->type == LIST_INT)
+        key->integer = (int64_t)read_number(bytes + CURSOR_HEAD, key_len);
+    bool is_key = key->type == LIST_TEXT || key->type == LIST_BYTES;
+    return is_key || (key->type == LIST_INT && key_len == 8) ? 0 : -1;
+}
+
+static const struct parameter parameters[] = {
+    {"from", take_from, "a time"},
+    {"to", take_to, "a time"},
+    {"limit", take_limit, "1 to 200"},
+    {"cursor", take_cursor, "a next_cursor of an earlier answer"},
+    {"project", take_project, "the key's own project"},
+};
+#define PARAMETER_COUNT (sizeof parameters / sizeof *parameters)
+
+static const char *const filter_allowed[] = {
+    [MATCH_TEXT] = "a text",          [MATCH_TRACE_ID] = "32 hex digits",
+    [MATCH_AT_LEAST] = "a number",    [MATCH_HAS_ERRORS] = "ok or error",
+    [MATCH_SPAN_OF_TRACE] = "a text",
+};
+
+static int take_filter(struct parsed_query *self, enum filter_match match, const char *value,
+                       struct list_value *out)
+{
+    size_t len = 0;
+    switch (match) {
+    case MATCH_TEXT:
+    case MATCH_SPAN_OF_TRACE:
+        *out = (struct list_value){.type = LIST_TEXT, .bytes = slice_of(value)};
+        return *value ? 0 : -1;
+    case MATCH_TRACE_ID: {
+        const char *id = (const char *)take_hex(self, value, &len);
+        *out = (struct list_value){.type = LIST_BYTES, .bytes = {id, len}};
+        return id && len == TRACE_ID_BYTES ? 0 : -1;
+    }
+    case MATCH_AT_LEAST:
+        out->type = LIST_INT;
+        return take_number(value, INT32_MAX, &out->integer);
+    case MATCH_HAS_ERRORS:
+        *out = (struct list_value){.type = LIST_INT, .integer = strcmp(value, "error") == 0};
+        return out->integer || strcmp(value, "ok") == 0 ? 0 : -1;
+    }
+    return -1;
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -180,42 +233,64 @@ static const char *decode_part(struct buf *text, const char *part, size_t len)
     return out;
 }
 
-static int take_part(struct parsed_query *self, const char *part, size_t len, unsigned *seen,
-                     struct err *err)
+/* Gives a decoded value to what takes parameters of this name; *allowed is set to what it may be,
+ * or stays null where there is no such parameter. */
+static int take_value(struct parsed_query *self, struct slice name, const char *value,
+                      bool *is_given, const char **allowed)
 {
-    size_t name_len = strcspn(part, "=");
-    if (name_len > len)
-        name_len = len;
     for (size_t i = 0; i < PARAMETER_COUNT; i++) {
-        const struct parameter *row = &parameters[i];
-        if (!slice_equals((struct slice){part, name_len}, row->name))
+        if (!slice_equals(name, parameters[i].name))
             continue;
-        if (*seen & 1u << i)
-            return err_set(err, "%s is given twice", row->name);
-        *seen |= 1u << i;
-        size_t skip = name_len < len ? name_len + 1 : name_len;
-        const char *value = decode_part(&self->text, part + skip, len - skip);
-        if (!value || row->take(&self->traces, row->field, value) == -1)
-            return err_set(err, "%s must be %s", row->name, row->allowed);
-        return 0;
+        *allowed = is_given[i] ? "given once" : parameters[i].allowed;
+        if (is_given[i] || !value)
+            return -1;
+        is_given[i] = true;
+        return parameters[i].take(self, value);
     }
-    return err_set(err, "there is no parameter %.*s", (int)(name_len < 40 ? name_len : 40), part);
+    const struct filter *filters = self->list.listing->filters;
+    for (size_t i = 0; filters[i].name; i++) {
+        struct list_value *out = &self->list.filters[i];
+        if (!slice_equals(name, filters[i].name))
+            continue;
+        *allowed = out->type != LIST_NULL ? "given once" : filter_allowed[filters[i].match];
+        if (out->type != LIST_NULL || !value)
+            return -1;
+        return take_filter(self, filters[i].match, value, out);
+    }
+    return -1;
 }
 
-int query_parse(struct parsed_query *self, const char *project, const char *query, struct err *err)
+static int take_part(struct parsed_query *self, struct slice part, bool *is_given, struct err *err)
 {
-    self->traces = (struct trace_query){
-        .project = project, .to_ns = INT64_MAX, .has_errors = -1, .limit = QUERY_LIMIT_DEFAULT};
-    unsigned seen = 0;
-    size_t query_len = strlen(query);
-    buf_init(&self->text, query_len + PARAMETER_COUNT + 1);
-    if (!buf_reserve(&self->text, query_len + PARAMETER_COUNT + 1))
+    const char *equals = memchr(part.data, '=', part.len);
+    size_t name_len = equals ? (size_t)(equals - part.data) : part.len;
+    size_t skip = equals ? name_len + 1 : name_len;
+    struct slice name = {part.data, name_len};
+    const char *allowed = NULL;
+    const char *value = decode_part(&self->text, part.data + skip, part.len - skip);
+    if (take_value(self, name, value, is_given, &allowed) == 0)
+        return 0;
+    if (!allowed)
+        return err_set(err, "there is no parameter " SLICE_FORMAT, SLICE_ARGS(name));
+    return err_set(err, SLICE_FORMAT " must be %s", SLICE_ARGS(name), allowed);
+}
+
+int query_parse(struct parsed_query *self, const struct listing *listing, const char *project,
+                const char *query, struct err *err)
+{
+    bool is_given[PARAMETER_COUNT] = {false};
+    self->list = (struct list_query){
+        .listing = listing, .project = project, .to_ns = INT64_MAX, .limit = QUERY_LIMIT_DEFAULT};
+    /* Twice: values as text, and ids decoded from them. */
+    size_t room = 2 * (strlen(query) + SEPARATORS_ROOM);
+    buf_init(&self->text, room);
+    if (!buf_reserve(&self->text, room))
         return err_set(err, "the query is too long");
     while (*query) {
-        size_t len = strcspn(query, "&");
-        if (len > 0 && take_part(self, query, len, &seen, err) == -1)
+        struct slice part = {query, strcspn(query, "&")};
+        if (part.len > 0 && take_part(self, part, is_given, err) == -1)
             return -1;
-        query += len + (query[len] == '&');
+        query += part.len + (query[part.len] == '&');
     }
     return 0;
 }
@@ -225,12 +300,23 @@ void query_fini(struct parsed_query *self)
     buf_fini(&self->text);
 }
 
-void query_cursor(const struct trace_row *row, char out[QUERY_CURSOR_LEN])
+int query_cursor(int64_t time_ns, const struct list_value *key, struct buf *out)
 {
-    uint8_t bytes[CURSOR_BYTES];
-    uint64_t start_ns = (uint64_t)row->start_ns;
-    for (size_t i = 0; i < sizeof start_ns; i++)
-        bytes[i] = (uint8_t)(start_ns >> (8 * (sizeof start_ns - 1 - i)));
-    memcpy(bytes + sizeof start_ns, row->trace_id, sizeof row->trace_id);
-    codec_hex_encode(bytes, sizeof bytes, out);
+    uint8_t bytes[CURSOR_HEAD + QUERY_KEY_MAX];
+    size_t key_len = key->type == LIST_INT ? 8 : key->bytes.len;
+    if (key_len > QUERY_KEY_MAX)
+        return -1;
+    bytes[0] = (uint8_t)key->type;
+    write_number((uint64_t)time_ns, bytes + 1, 8);
+    if (key->type == LIST_INT)
+        write_number((uint64_t)key->integer, bytes + CURSOR_HEAD, key_len);
+    else
+        memcpy(bytes + CURSOR_HEAD, key->bytes.data, key_len);
+    size_t len = CURSOR_HEAD + key_len;
+    char *text = buf_reserve(out, 2 * len);
+    if (!text)
+        return -1;
+    codec_hex_encode(bytes, len, text);
+    out->len += 2 * len;
+    return 0;
 }

@@ -5,27 +5,30 @@
 #ifndef MCPD_STORE_QUERY_H
 #define MCPD_STORE_QUERY_H
 
-#include "store/backend.h"
+#include "common/err.h"
+#include "store/listing.h"
 
 #define QUERY_LIMIT_DEFAULT 50
 #define QUERY_LIMIT_MAX     200
+/* Bytes of a row's key that a cursor can carry; a longer one ends the pages. */
+#define QUERY_KEY_MAX 1024
 
-/* A trace query and the memory of its texts. */
+/* A list query and the memory of its values. */
 struct parsed_query {
-    struct trace_query traces;
+    struct list_query list;
     struct buf text;
 };
 
 /* project is the reader's own; it must outlive self.
  * -1 with the reason (which names the parameter) for an unknown parameter, one given twice, or a
  * value that is none. Ended by query_fini, also after a failure. */
-int query_parse(struct parsed_query *self, const char *project, const char *query,
-                struct err *err) MUST_USE;
+int query_parse(struct parsed_query *self, const struct listing *listing, const char *project,
+                const char *query, struct err *err) MUST_USE;
 void query_fini(struct parsed_query *self);
 
-/* The cursor that continues after this row; no terminating NUL. */
-#define QUERY_CURSOR_LEN 48
-void query_cursor(const struct trace_row *row, char out[QUERY_CURSOR_LEN]);
+/* Writes the cursor that continues after a row with this time and key; -1 over the buffer's
+ * maximum, or for a key that is too long. */
+int query_cursor(int64_t time_ns, const struct list_value *key, struct buf *out) MUST_USE;
 
 /* "2026-01-02T03:04:05.678Z" or nanoseconds since 1970. */
 int query_time(const char *text, int64_t *ns) MUST_USE;

@@ -144,6 +144,11 @@ void sqlite_bind_null(struct sqlite_call *call)
     note(call, sqlite3_bind_null(call->statement, call->next));
 }
 
+void sqlite_bind_real(struct sqlite_call *call, double value)
+{
+    note(call, sqlite3_bind_double(call->statement, call->next, value));
+}
+
 void sqlite_bind_blob(struct sqlite_call *call, const uint8_t *bytes, size_t len)
 {
     note(call, sqlite3_bind_blob64(call->statement, call->next, bytes, len, SQLITE_STATIC));

@@ -44,6 +44,7 @@ int sqlite_conn_prepare(backend_conn_t *self, enum sqlite_statement id, struct s
                         struct err *err) MUST_USE;
 void sqlite_bind_int(struct sqlite_call *call, int64_t value);
 void sqlite_bind_null(struct sqlite_call *call);
+void sqlite_bind_real(struct sqlite_call *call, double value);
 void sqlite_bind_blob(struct sqlite_call *call, const uint8_t *bytes, size_t len);
 void sqlite_bind_slice(struct sqlite_call *call, struct slice text);    /* empty: NULL */
 void sqlite_bind_required(struct sqlite_call *call, struct slice text); /* empty: '' */
@@ -64,9 +65,9 @@ int sqlite_conn_error(backend_conn_t *self, const char *doing, struct err *err);
 /* The backend's functions, see backend.h. */
 enum backend_status sqlite_write(backend_conn_t *conn, struct backend_request *const *requests,
                                  size_t count, struct err *err);
-int sqlite_list_traces(backend_conn_t *conn, const struct trace_query *query, trace_sink *sink,
-                       void *arg, struct err *err);
-int sqlite_read_trace(backend_conn_t *conn, const struct trace_key *key, trace_sink *row_sink,
-                      span_sink *sink, void *arg, struct err *err);
+int sqlite_list(backend_conn_t *conn, const struct list_query *query, row_sink *sink, void *arg,
+                struct err *err);
+int sqlite_read_trace(backend_conn_t *conn, const struct trace_key *key, row_sink *trace_sink,
+                      row_sink *span_sink, void *arg, struct err *err);
 
 #endif

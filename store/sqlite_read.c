@@ -1,178 +1,226 @@
 // SPDX-License-Identifier: MIT
+/*
+ * Lists are made from the tables of listing.c: only the filters that are set go into the statement,
+ * so that SQLite can choose an index for them. Every value is bound, never written into the text.
+ */
 #include <string.h>
 
 #include "store/sqlite_conn.h"
 
-#define DAY_NS 86400000000000
+#define SQL_MAX_BYTES 16384
 
-static struct slice column_slice(sqlite3_stmt *statement, int column)
+/* A trace's spans lie in the days from its start to its end, so that their key finds them. */
+static const char days_of_trace[] =
+    "WITH RECURSIVE days (day) AS (SELECT t.start_ns / 86400000000000 UNION ALL"
+    " SELECT day + 1 FROM days WHERE day < t.end_ns / 86400000000000)";
+
+static int add_columns(struct buf *sql, const struct listing *listing)
 {
-    const char *text = (const char *)sqlite3_column_text(statement, column);
-    return (struct slice){.data = text, .len = (size_t)sqlite3_column_bytes(statement, column)};
+    for (const struct column *column = listing->columns; column->name; column++)
+        if (buf_printf(sql, "%s%s", column == listing->columns ? " " : ", ",
+                       column->source ? column->source : column->name) == -1)
+            return -1;
+    return 0;
 }
 
-/* Copies a blob of exactly len bytes; false where the column holds anything else. */
-static bool column_id(sqlite3_stmt *statement, int column, uint8_t *id, size_t len)
+static const char *source_of(const struct column *column)
 {
-    const void *blob = sqlite3_column_blob(statement, column);
-    if (!blob || (size_t)sqlite3_column_bytes(statement, column) != len)
-        return false;
-    memcpy(id, blob, len);
-    return true;
+    return column->source ? column->source : column->name;
 }
 
-static int64_t column_tokens(sqlite3_stmt *statement, int column)
+/* The condition of one filter, with a ? for its value. */
+static int add_filter(struct buf *sql, const struct filter *filter)
 {
-    return sqlite3_column_type(statement, column) == SQLITE_NULL
-               ? BATCH_TOKENS_NONE
-               : sqlite3_column_int64(statement, column);
+    const char *source = filter->source ? filter->source : filter->name;
+    switch (filter->match) {
+    case MATCH_TEXT:
+    case MATCH_TRACE_ID:
+        return buf_printf(sql, " AND t.%s = ?", source);
+    case MATCH_AT_LEAST:
+        return buf_printf(sql, " AND t.%s >= ?", source);
+    case MATCH_HAS_ERRORS:
+        return buf_printf(sql, " AND (t.%s > 0) = ?", source);
+    case MATCH_SPAN_OF_TRACE:
+        return buf_printf(sql,
+                          " AND EXISTS (%s SELECT 1 FROM days CROSS JOIN spans s"
+                          " ON s.project = t.project AND s.day = days.day"
+                          " AND s.trace_id = t.trace_id WHERE s.%s = ?)",
+                          days_of_trace, source);
+    }
+    return -1;
 }
 
-/* The columns of TRACE_COLUMNS. */
-static int give_trace(sqlite3_stmt *statement, trace_sink *sink, void *arg)
+static int write_sql(struct buf *sql, const struct list_query *query)
 {
-    struct trace_row row = {
-        .session = (const char *)sqlite3_column_text(statement, 1),
-        .root_name = (const char *)sqlite3_column_text(statement, 2),
-        .start_ns = sqlite3_column_int64(statement, 3),
-        .end_ns = sqlite3_column_int64(statement, 4),
-        .spans = sqlite3_column_int64(statement, 5),
-        .errors = sqlite3_column_int64(statement, 6),
-        .in_tok = sqlite3_column_int64(statement, 7),
-        .out_tok = sqlite3_column_int64(statement, 8),
-        .cost_micro = sqlite3_column_int64(statement, 9),
-        .has_cost = sqlite3_column_type(statement, 9) != SQLITE_NULL,
-        .last_seen_s = sqlite3_column_int64(statement, 10),
-    };
-    if (!column_id(statement, 0, row.trace_id, sizeof row.trace_id))
+    const struct listing *listing = query->listing;
+    const char *key = source_of(&listing->columns[0]);
+    const char *time = source_of(&listing->columns[1]);
+    if (buf_add_str(sql, "SELECT") == -1 || add_columns(sql, listing) == -1 ||
+        buf_printf(sql,
+                   " FROM %s t WHERE t.project = (SELECT id FROM projects WHERE name = ?)"
+                   " AND t.%s >= ? AND t.%s < ?",
+                   listing->table, time, time) == -1)
         return -1;
-    return sink(arg, &row);
-}
-
-static void bind_cursor(struct sqlite_call *call, const struct trace_query *query)
-{
-    static const uint8_t past_all[TRACE_ID_LEN] = {0};
-    sqlite_bind_int(call, query->has_cursor ? query->cursor_start_ns : INT64_MAX);
-    sqlite_bind_blob(call, query->has_cursor ? query->cursor_trace_id : past_all, TRACE_ID_LEN);
-}
-
-int sqlite_list_traces(backend_conn_t *conn, const struct trace_query *query, trace_sink *sink,
-                       void *arg, struct err *err)
-{
-    struct sqlite_call call;
-    if (sqlite_conn_prepare(conn, STATEMENT_TRACE_LIST, &call, err) == -1)
+    if (query->cursor_key.type != LIST_NULL &&
+        buf_printf(sql, " AND (t.%s, t.%s) < (?, ?)", time, key) == -1)
         return -1;
-    sqlite_bind_text(&call, query->project);
-    sqlite_bind_int(&call, query->from_ns);
-    sqlite_bind_int(&call, query->to_ns);
-    bind_cursor(&call, query);
-    sqlite_bind_text(&call, query->session);
-    if (query->has_errors == -1)
-        sqlite_bind_null(&call);
+    for (size_t i = 0; listing->filters[i].name; i++)
+        if (query->filters[i].type != LIST_NULL && add_filter(sql, &listing->filters[i]) == -1)
+            return -1;
+    return buf_printf(sql, " ORDER BY t.%s DESC, t.%s DESC LIMIT ?", time, key);
+}
+
+static void bind_value(struct sqlite_call *call, const struct list_value *value)
+{
+    if (value->type == LIST_INT)
+        sqlite_bind_int(call, value->integer);
+    else if (value->type == LIST_BYTES)
+        sqlite_bind_blob(call, (const uint8_t *)value->bytes.data, value->bytes.len);
     else
-        sqlite_bind_int(&call, query->has_errors);
-    sqlite_bind_text(&call, query->model);
-    sqlite_bind_text(&call, query->tool);
-    sqlite_bind_text(&call, query->agent);
-    sqlite_bind_int(&call, query->limit);
+        sqlite_bind_required(call, value->bytes);
+}
 
-    conn->deadline_ms = query->deadline_ms;
+static void bind_query(struct sqlite_call *call, const struct list_query *query)
+{
+    sqlite_bind_text(call, query->project);
+    sqlite_bind_int(call, query->from_ns);
+    sqlite_bind_int(call, query->to_ns);
+    if (query->cursor_key.type != LIST_NULL) {
+        sqlite_bind_int(call, query->cursor_ns);
+        bind_value(call, &query->cursor_key);
+    }
+    for (size_t i = 0; query->listing->filters[i].name; i++)
+        if (query->filters[i].type != LIST_NULL)
+            bind_value(call, &query->filters[i]);
+    sqlite_bind_int(call, query->limit);
+}
+
+static struct list_value column_value(sqlite3_stmt *statement, int column)
+{
+    struct list_value value = {.type = LIST_NULL};
+    int type = sqlite3_column_type(statement, column);
+    if (type == SQLITE_INTEGER) {
+        value.type = LIST_INT;
+        value.integer = sqlite3_column_int64(statement, column);
+    } else if (type == SQLITE_FLOAT) {
+        value.type = LIST_REAL;
+        value.real = sqlite3_column_double(statement, column);
+    } else if (type != SQLITE_NULL) {
+        value.type = type == SQLITE_TEXT ? LIST_TEXT : LIST_BYTES;
+        value.bytes.data = sqlite3_column_blob(statement, column);
+        value.bytes.len = (size_t)sqlite3_column_bytes(statement, column);
+    }
+    return value;
+}
+
+/* Gives every row of the statement, which has its values, to the sink, and resets it. */
+static int give_rows(backend_conn_t *conn, struct sqlite_call *call, size_t columns, row_sink *sink,
+                     void *arg, struct err *err)
+{
+    struct list_value values[LISTING_COLUMNS_MAX];
     int rc;
     int result = 0;
-    while (result == 0 && (rc = sqlite_conn_row(conn, &call, err)) == SQLITE_ROW)
-        if (give_trace(call.statement, sink, arg) == -1)
+    while (result == 0 && (rc = sqlite_conn_row(conn, call, err)) == SQLITE_ROW) {
+        for (size_t i = 0; i < columns; i++)
+            values[i] = column_value(call->statement, (int)i);
+        if (sink(arg, values) == -1)
             result = err_set(err, "the answer would be too large");
+    }
     if (result == 0 && rc != SQLITE_DONE)
         result = -1;
-    sqlite3_reset(call.statement);
+    sqlite3_reset(call->statement);
+    return result;
+}
+
+/* Prepares a statement that is used once; the caller finalizes it. */
+static int prepare_once(backend_conn_t *conn, const struct buf *sql, struct sqlite_call *call,
+                        struct err *err)
+{
+    *call = (struct sqlite_call){.next = 1, .rc = SQLITE_OK};
+    if (sqlite3_prepare_v2(conn->db, sql->data, (int)sql->len, &call->statement, NULL) != SQLITE_OK)
+        return sqlite_conn_error(conn, "cannot prepare the list", err);
+    return 0;
+}
+
+int sqlite_list(backend_conn_t *conn, const struct list_query *query, row_sink *sink, void *arg,
+                struct err *err)
+{
+    struct buf sql;
+    struct sqlite_call call = {0};
+    int result = -1;
+    conn->deadline_ms = query->deadline_ms;
+    buf_init(&sql, SQL_MAX_BYTES);
+    if (write_sql(&sql, query) == -1) {
+        err_set(err, "the query is too long");
+    } else if (prepare_once(conn, &sql, &call, err) == 0) {
+        bind_query(&call, query);
+        result = give_rows(conn, &call, listing_columns(query->listing), sink, arg, err);
+    }
+    sqlite3_finalize(call.statement);
+    buf_fini(&sql);
     conn->deadline_ms = 0;
     return result;
 }
 
-/* The columns of SPAN_LIST, in its order. */
-static int give_span(sqlite3_stmt *statement, const struct trace_key *key, span_sink *sink,
-                     void *arg)
-{
-    struct span span = {
-        .kind = (enum span_kind)sqlite3_column_int(statement, 3),
-        .status = (enum span_status)sqlite3_column_int(statement, 4),
-        .start_ns = (uint64_t)sqlite3_column_int64(statement, 6),
-        .end_ns = (uint64_t)sqlite3_column_int64(statement, 7),
-        .name = column_slice(statement, 2),
-        .error_type = column_slice(statement, 5),
-        .op = column_slice(statement, 8),
-        .provider = column_slice(statement, 9),
-        .model = column_slice(statement, 10),
-        .in_tok = column_tokens(statement, 11),
-        .out_tok = column_tokens(statement, 12),
-        .cache_tok = column_tokens(statement, 13),
-        .reason_tok = column_tokens(statement, 14),
-        .tool = column_slice(statement, 15),
-        .agent = column_slice(statement, 16),
-        .session = column_slice(statement, 17),
-        .user_id = column_slice(statement, 18),
-        .mcp_method = column_slice(statement, 19),
-        .mcp_session = column_slice(statement, 20),
-        .service = column_slice(statement, 21),
-        .env = column_slice(statement, 22),
-        .attrs = column_slice(statement, 23),
-        .content = column_slice(statement, 24),
-    };
-    memcpy(span.trace_id, key->trace_id, sizeof span.trace_id);
-    span.has_parent = column_id(statement, 1, span.parent_id, sizeof span.parent_id);
-    if (!column_id(statement, 0, span.span_id, sizeof span.span_id))
-        return -1;
-    return sink(arg, &span);
-}
+static const char trace_rest[] =
+    " FROM traces t WHERE t.project = (SELECT id FROM projects WHERE name = ?) AND t.trace_id = ?";
+static const char spans_rest[] =
+    " FROM (WITH RECURSIVE days (project, trace_id, day, last) AS ("
+    "  SELECT project, trace_id, start_ns / 86400000000000, end_ns / 86400000000000 FROM traces"
+    "  WHERE project = (SELECT id FROM projects WHERE name = ?) AND trace_id = ?"
+    "  UNION ALL SELECT project, trace_id, day + 1, last FROM days WHERE day < last)"
+    " SELECT s.* FROM days d CROSS JOIN spans s ON s.project = d.project AND s.day = d.day"
+    "  AND s.trace_id = d.trace_id) ORDER BY start_ns, span_id";
 
-/* The trace's spans; trace stands on its row of TRACE_READ. */
-static int list_spans(backend_conn_t *conn, sqlite3_stmt *trace, const struct trace_key *key,
-                      span_sink *sink, void *arg, struct err *err)
+/* One trace's rows of a listing; rest is what follows the columns. */
+static int list_of_trace(backend_conn_t *conn, enum listing_id id, const char *rest,
+                         const struct trace_key *key, row_sink *sink, void *arg, struct err *err)
 {
-    struct sqlite_call call;
-    if (sqlite_conn_prepare(conn, STATEMENT_SPAN_LIST, &call, err) == -1)
-        return -1;
-    sqlite_bind_int(&call, sqlite3_column_int64(trace, 11));
-    sqlite_bind_blob(&call, key->trace_id, sizeof key->trace_id);
-    sqlite_bind_int(&call, sqlite3_column_int64(trace, 3) / DAY_NS);
-    sqlite_bind_int(&call, sqlite3_column_int64(trace, 4) / DAY_NS);
-    int rc;
-    int result = 0;
-    while (result == 0 && (rc = sqlite_conn_row(conn, &call, err)) == SQLITE_ROW)
-        if (give_span(call.statement, key, sink, arg) == -1)
-            result = err_set(err, "the answer would be too large");
-    if (result == 0 && rc != SQLITE_DONE)
-        result = -1;
-    sqlite3_reset(call.statement);
+    const struct listing *listing = listing_row(id);
+    struct buf sql;
+    struct sqlite_call call = {0};
+    int result = -1;
+    buf_init(&sql, SQL_MAX_BYTES);
+    if (buf_add_str(&sql, "SELECT") == -1 || add_columns(&sql, listing) == -1 ||
+        buf_add_str(&sql, rest) == -1) {
+        err_set(err, "the query is too long");
+    } else if (prepare_once(conn, &sql, &call, err) == 0) {
+        sqlite_bind_text(&call, key->project);
+        sqlite_bind_blob(&call, key->trace_id, sizeof key->trace_id);
+        result = give_rows(conn, &call, listing_columns(listing), sink, arg, err);
+    }
+    sqlite3_finalize(call.statement);
+    buf_fini(&sql);
     return result;
 }
 
-static int read_trace(backend_conn_t *conn, const struct trace_key *key, trace_sink *row_sink,
-                      span_sink *sink, void *arg, struct err *err)
+/* Counts the rows on their way to the sink. */
+struct counted {
+    row_sink *sink;
+    void *arg;
+    size_t rows;
+};
+
+static int count_row(void *arg, const struct list_value *values)
 {
-    struct sqlite_call call;
-    if (sqlite_conn_prepare(conn, STATEMENT_TRACE_READ, &call, err) == -1)
-        return -1;
-    sqlite_bind_text(&call, key->project);
-    sqlite_bind_blob(&call, key->trace_id, sizeof key->trace_id);
-    int rc = sqlite_conn_row(conn, &call, err);
-    int result = rc == SQLITE_ROW ? 0 : rc == SQLITE_DONE ? 1 : -1;
-    if (result == 0 && give_trace(call.statement, row_sink, arg) == -1)
-        result = err_set(err, "the answer would be too large");
-    if (result == 0)
-        result = list_spans(conn, call.statement, key, sink, arg, err);
-    sqlite3_reset(call.statement);
-    return result;
+    struct counted *counted = arg;
+    counted->rows++;
+    return counted->sink(counted->arg, values);
 }
 
-int sqlite_read_trace(backend_conn_t *conn, const struct trace_key *key, trace_sink *row_sink,
-                      span_sink *sink, void *arg, struct err *err)
+int sqlite_read_trace(backend_conn_t *conn, const struct trace_key *key, row_sink *trace_sink,
+                      row_sink *span_sink, void *arg, struct err *err)
 {
+    struct counted traces = {.sink = trace_sink, .arg = arg};
     conn->deadline_ms = key->deadline_ms;
     /* One transaction, so that the trace's row and its spans are of the same moment. */
     int result = -1;
     if (sqlite_conn_run(conn, STATEMENT_BEGIN_READ, err) == SQLITE_OK)
-        result = read_trace(conn, key, row_sink, sink, arg, err);
+        result = list_of_trace(conn, LISTING_TRACES, trace_rest, key, count_row, &traces, err);
+    if (result == 0)
+        result = traces.rows == 0
+                     ? 1
+                     : list_of_trace(conn, LISTING_SPANS, spans_rest, key, span_sink, arg, err);
     conn->deadline_ms = 0;
     sqlite_conn_rollback(conn);
     return result;

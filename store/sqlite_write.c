@@ -2,7 +2,7 @@
 /*
  * Writing a group: one transaction, request after request. The key comes first: a request whose key
  * is known, from before or from a twin earlier in the group, writes nothing and is answered from
- * the counts in the key's row. Then its spans, each by its own identity; what they change in the
+ * the counts in the key's row. Then its events, each by its own identity; what they change in the
  * rows of their traces is gathered over the whole group and written last.
  *
  * A statement that fails for the data's sake undoes only itself. In a group that fails the group,
@@ -10,16 +10,11 @@
  */
 #include <string.h>
 
-#include "store/sqlite_conn.h"
+#include "store/sqlite_step.h"
 
-#define DAY_NS 86400000000000
-
-/* How one step of a transaction went. */
-enum step {
-    STEP_NEW,   /* it changed something */
-    STEP_KNOWN, /* it was there already */
-    STEP_DATA,  /* refused for the data's sake */
-    STEP_STORE, /* the store failed */
+static step_fn *const steps[EVENT_TYPE_COUNT] = {
+    [EVENT_SPAN] = step_span,   [EVENT_LOG] = step_log, [EVENT_METRIC] = step_metric,
+    [EVENT_SCORE] = step_score, [EVENT_RUN] = step_run,
 };
 
 static enum step step_of(backend_conn_t *conn, int rc)
@@ -36,7 +31,7 @@ static enum step step_of(backend_conn_t *conn, int rc)
     }
 }
 
-static enum step finish(backend_conn_t *conn, struct sqlite_call *call, struct err *err)
+enum step step_finish(backend_conn_t *conn, struct sqlite_call *call, struct err *err)
 {
     return step_of(conn, sqlite_conn_finish(conn, call, err));
 }
@@ -73,7 +68,7 @@ static enum step take_key(backend_conn_t *conn, const struct backend_request *re
     sqlite_bind_int(&call, (int64_t)request->batch.event_count);
     sqlite_bind_int(&call, (int64_t)request->batch.rejected);
     sqlite_bind_int(&call, (int64_t)request->key_ttl_s);
-    return finish(conn, &call, err);
+    return step_finish(conn, &call, err);
 }
 
 /* Answers a resend from the counts of then. */
@@ -112,128 +107,7 @@ static enum step write_counts(backend_conn_t *conn, const struct backend_request
     sqlite_bind_int(&call, (int64_t)request->counts.accepted);
     sqlite_bind_int(&call, (int64_t)request->counts.duplicate);
     sqlite_bind_int(&call, (int64_t)request->counts.rejected);
-    return finish(conn, &call, err);
-}
-
-static void bind_identity(struct sqlite_call *call, int64_t project, const struct span *span)
-{
-    sqlite_bind_int(call, project);
-    sqlite_bind_int(call, (int64_t)(span->start_ns / DAY_NS));
-    sqlite_bind_blob(call, span->trace_id, sizeof span->trace_id);
-    sqlite_bind_blob(call, span->span_id, sizeof span->span_id);
-}
-
-static void bind_tokens(struct sqlite_call *call, int64_t tokens)
-{
-    if (tokens == BATCH_TOKENS_NONE)
-        sqlite_bind_null(call);
-    else
-        sqlite_bind_int(call, tokens);
-}
-
-/* All values of SPAN_ADD and SPAN_COMPLETE. */
-static void bind_span(struct sqlite_call *call, int64_t project, const struct span *span)
-{
-    bind_identity(call, project, span);
-    if (span->has_parent)
-        sqlite_bind_blob(call, span->parent_id, sizeof span->parent_id);
-    else
-        sqlite_bind_null(call);
-    sqlite_bind_required(call, span->name);
-    sqlite_bind_int(call, span->kind);
-    sqlite_bind_int(call, span->status);
-    sqlite_bind_slice(call, span->error_type);
-    sqlite_bind_int(call, (int64_t)span->start_ns);
-    if (span->end_ns)
-        sqlite_bind_int(call, (int64_t)span->end_ns);
-    else
-        sqlite_bind_null(call);
-    sqlite_bind_slice(call, span->op);
-    sqlite_bind_slice(call, span->provider);
-    sqlite_bind_slice(call, span->model);
-    bind_tokens(call, span->in_tok);
-    bind_tokens(call, span->out_tok);
-    bind_tokens(call, span->cache_tok);
-    bind_tokens(call, span->reason_tok);
-    sqlite_bind_slice(call, span->tool);
-    sqlite_bind_slice(call, span->agent);
-    sqlite_bind_slice(call, span->session);
-    sqlite_bind_slice(call, span->user_id);
-    sqlite_bind_slice(call, span->mcp_method);
-    sqlite_bind_slice(call, span->mcp_session);
-    sqlite_bind_slice(call, span->service);
-    sqlite_bind_slice(call, span->env);
-    sqlite_bind_required(call, span->attrs);
-    sqlite_bind_slice(call, span->content);
-}
-
-static int64_t column_tokens(sqlite3_stmt *statement, int column)
-{
-    return sqlite3_column_type(statement, column) == SQLITE_NULL
-               ? BATCH_TOKENS_NONE
-               : sqlite3_column_int64(statement, column);
-}
-
-static void open_span_tokens(sqlite3_stmt *statement, struct span *end,
-                             struct rollup_before *before)
-{
-    struct slice op = {.data = (const char *)sqlite3_column_text(statement, 1),
-                       .len = (size_t)sqlite3_column_bytes(statement, 1)};
-    int64_t in_tok = column_tokens(statement, 2);
-    int64_t out_tok = column_tokens(statement, 3);
-    before->is_error = sqlite3_column_int(statement, 0) == SPAN_STATUS_ERROR;
-    before->in_tok = rollup_tokens(op, in_tok);
-    before->out_tok = rollup_tokens(op, out_tok);
-    /* What the end leaves out stays as it was, so it counts as it did. */
-    if (end->op.len > 0)
-        op = end->op;
-    end->in_tok = rollup_tokens(op, end->in_tok == BATCH_TOKENS_NONE ? in_tok : end->in_tok);
-    end->out_tok = rollup_tokens(op, end->out_tok == BATCH_TOKENS_NONE ? out_tok : end->out_tok);
-}
-
-/* The span is stored already. If it is open there and closed here, completes it. */
-static enum step complete_span(backend_conn_t *conn, int64_t project, const struct span *span,
-                               struct err *err)
-{
-    struct sqlite_call call;
-    if (span->end_ns == 0)
-        return STEP_KNOWN;
-    if (sqlite_conn_prepare(conn, STATEMENT_SPAN_OPEN, &call, err) == -1)
-        return STEP_STORE;
-    bind_identity(&call, project, span);
-    int rc = sqlite_conn_row(conn, &call, err);
-    struct rollup_before before = {0};
-    struct span end = *span;
-    if (rc == SQLITE_ROW)
-        open_span_tokens(call.statement, &end, &before);
-    sqlite3_reset(call.statement);
-    if (rc != SQLITE_ROW)
-        return rc == SQLITE_DONE ? STEP_KNOWN : STEP_STORE;
-
-    if (sqlite_conn_prepare(conn, STATEMENT_SPAN_COMPLETE, &call, err) == -1)
-        return STEP_STORE;
-    bind_span(&call, project, span);
-    enum step step = finish(conn, &call, err);
-    if (step == STEP_NEW) {
-        end.op = (struct slice){0}; /* its tokens are what counts, already */
-        rollup_add(&conn->rollup, project, &end, &before);
-    }
-    return step;
-}
-
-static enum step write_span(backend_conn_t *conn, int64_t project, const struct span *span,
-                            struct err *err)
-{
-    struct sqlite_call call;
-    if (sqlite_conn_prepare(conn, STATEMENT_SPAN_ADD, &call, err) == -1)
-        return STEP_STORE;
-    bind_span(&call, project, span);
-    enum step step = finish(conn, &call, err);
-    if (step == STEP_KNOWN)
-        return complete_span(conn, project, span, err);
-    if (step == STEP_NEW)
-        rollup_add(&conn->rollup, project, span, NULL);
-    return step;
+    return step_finish(conn, &call, err);
 }
 
 /* Keeps why events were rejected, since behind a relay nobody reads the answer. */
@@ -251,7 +125,7 @@ static enum step write_rejects(backend_conn_t *conn, const struct backend_reques
         sqlite_bind_slice(&call, reject->id);
         sqlite_bind_text(&call, reject_code_name(reject->code));
         sqlite_bind_required(&call, reject->message);
-        enum step step = finish(conn, &call, err);
+        enum step step = step_finish(conn, &call, err);
         if (step != STEP_NEW)
             return step;
     }
@@ -264,8 +138,10 @@ static enum step write_events(backend_conn_t *conn, struct backend_request *requ
                               int64_t project, bool is_alone, struct err *err)
 {
     struct backend_counts counts = {.rejected = request->batch.rejected};
+    struct writing writing = {.conn = conn, .request = request, .project = project, .err = err};
     for (size_t i = 0; i < request->batch.event_count; i++) {
-        enum step step = write_span(conn, project, &request->batch.events[i].span, err);
+        const struct event *event = &request->batch.events[i];
+        enum step step = steps[event->type](&writing, event);
         if (step == STEP_STORE || (step == STEP_DATA && !is_alone))
             return step;
         if (step == STEP_DATA) {
@@ -320,7 +196,7 @@ static enum step write_rollup(backend_conn_t *conn, struct err *err)
         sqlite_bind_int(&call, delta->errors);
         sqlite_bind_int(&call, delta->in_tok);
         sqlite_bind_int(&call, delta->out_tok);
-        enum step step = finish(conn, &call, err);
+        enum step step = step_finish(conn, &call, err);
         if (step != STEP_NEW)
             return STEP_STORE;
     }

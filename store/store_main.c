@@ -18,14 +18,24 @@
 
 static const struct http_route routes[] = {
     {.method = "POST", .path = "/v1/traces", .handler = ingest_traces},
+    {.method = "POST", .path = "/v1/logs", .handler = ingest_logs},
+    {.method = "POST", .path = "/v1/metrics", .handler = ingest_metrics},
     {.method = "POST", .path = "/v1/ingest", .handler = ingest_native},
-    {.method = "GET", .path = "/v1/traces", .handler = api_list_traces},
+    {.method = "GET", .path = "/v1/traces", .handler = api_list},
     {.method = "GET", .path = "/v1/traces/", .handler = api_read_trace},
+    {.method = "GET", .path = "/v1/sessions", .handler = api_list},
+    {.method = "GET", .path = "/v1/logs", .handler = api_list},
+    {.method = "GET", .path = "/v1/metrics", .handler = api_list},
+    {.method = "GET", .path = "/v1/scores", .handler = api_list},
+    {.method = "GET", .path = "/v1/runs", .handler = api_list},
+    {.method = "GET", .path = "/v1/rejects", .handler = api_list},
     {0},
 };
 
 static const char *const door_labels[DOOR_COUNT] = {
     [DOOR_TRACES] = "traces",
+    [DOOR_LOGS] = "logs",
+    [DOOR_METRICS] = "metrics",
     [DOOR_NATIVE] = "ingest",
 };
 

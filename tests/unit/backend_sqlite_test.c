@@ -392,44 +392,71 @@ static void trace_over_midnight_is_one(void **state)
 /* Reading. */
 
 struct seen {
-    int rows;
+    int traces;
     int spans;
-    uint8_t first_byte[16];
-    struct trace_row last;
+    uint8_t first_byte[16]; /* of the ids, in order */
+    int64_t last_ns;
+    struct list_value last_key;
+    uint8_t last_id[TRACE_ID_LEN];
 };
 
-static int see_trace(void *arg, const struct trace_row *row)
+static int see_trace(void *arg, const struct list_value *values)
 {
     struct seen *seen = arg;
-    seen->first_byte[seen->rows++] = row->trace_id[0];
-    seen->last = *row;
+    assert_int_equal(values[0].type, LIST_BYTES);
+    assert_int_equal(values[0].bytes.len, TRACE_ID_LEN);
+    memcpy(seen->last_id, values[0].bytes.data, TRACE_ID_LEN);
+    seen->first_byte[seen->traces++] = seen->last_id[0];
+    seen->last_ns = values[1].integer;
+    seen->last_key =
+        (struct list_value){.type = LIST_BYTES, .bytes = {(char *)seen->last_id, TRACE_ID_LEN}};
     return 0;
 }
 
-static int see_span(void *arg, const struct span *span)
+static int see_span(void *arg, const struct list_value *values)
 {
     struct seen *seen = arg;
-    seen->first_byte[seen->spans++] = span->span_id[0];
-    assert_true(slice_equals(span->name, "chat m"));
-    assert_true(slice_equals(span->attrs, "{}"));
-    assert_int_equal(span->in_tok, 10);
+    const struct listing *spans = listing_row(LISTING_SPANS);
+    seen->first_byte[seen->spans++] = (uint8_t)values[0].bytes.data[0];
+    for (size_t i = 0; spans->columns[i].name; i++) {
+        if (strcmp(spans->columns[i].name, "name") == 0)
+            assert_int_equal(strncmp(values[i].bytes.data, "chat m", values[i].bytes.len), 0);
+        if (strcmp(spans->columns[i].name, "in_tok") == 0)
+            assert_int_equal(values[i].integer, 10);
+        if (strcmp(spans->columns[i].name, "parent_id") == 0)
+            assert_int_equal(values[i].type, LIST_NULL);
+    }
     return 0;
 }
 
-static struct trace_query any_trace(void)
+static struct list_query any_trace(void)
 {
-    return (struct trace_query){.project = "default",
-                                .to_ns = INT64_MAX,
-                                .has_errors = -1,
-                                .limit = 10,
-                                .deadline_ms = clock_mono_ms() + 10000};
+    return (struct list_query){.listing = listing_row(LISTING_TRACES),
+                               .project = "default",
+                               .to_ns = INT64_MAX,
+                               .limit = 10,
+                               .deadline_ms = clock_mono_ms() + 10000};
 }
 
-static struct seen list(struct fixture *self, const struct trace_query *query)
+/* Sets a filter by its parameter's name. */
+static void set_filter(struct list_query *query, const char *name, struct list_value value)
+{
+    const struct filter *filters = query->listing->filters;
+    for (size_t i = 0; filters[i].name; i++)
+        if (strcmp(filters[i].name, name) == 0)
+            query->filters[i] = value;
+}
+
+static struct list_value text_value(const char *text)
+{
+    return (struct list_value){.type = LIST_TEXT, .bytes = slice_of(text)};
+}
+
+static struct seen list(struct fixture *self, const struct list_query *query)
 {
     struct seen seen = {0};
     struct err err = {{0}};
-    assert_int_equal(backend_sqlite.list_traces(self->reader, query, see_trace, &seen, &err), 0);
+    assert_int_equal(backend_sqlite.list(self->reader, query, see_trace, &seen, &err), 0);
     return seen;
 }
 
@@ -456,20 +483,18 @@ static void list_is_newest_first_in_pages(void **state)
 {
     struct fixture *self = *state;
     write_four_traces(self);
-    struct trace_query query = any_trace();
+    struct list_query query = any_trace();
+    struct seen seen;
     uint8_t got[8];
     int count = 0;
     query.limit = 1;
-    for (;;) {
-        struct seen seen = list(self, &query);
-        if (seen.rows == 0)
-            break;
-        assert_int_equal(seen.rows, 1);
+    while ((seen = list(self, &query)).traces > 0) {
+        assert_int_equal(seen.traces, 1);
         assert_true(count < 8);
         got[count++] = seen.first_byte[0];
-        query.has_cursor = true;
-        query.cursor_start_ns = seen.last.start_ns;
-        memcpy(query.cursor_trace_id, seen.last.trace_id, TRACE_ID_LEN);
+        query.cursor_ns = seen.last_ns;
+        query.cursor_key = seen.last_key;
+        query.cursor_key.bytes.data = (char *)seen.last_id;
     }
     assert_int_equal(count, 4);
     assert_memory_equal(got, ((uint8_t[]){4, 3, 2, 1}), 4);
@@ -478,25 +503,26 @@ static void list_is_newest_first_in_pages(void **state)
 static void list_filters(void **state)
 {
     struct fixture *self = *state;
+    struct list_query cases[9];
     write_four_traces(self);
-    struct trace_query cases[] = {any_trace(), any_trace(), any_trace(), any_trace(), any_trace(),
-                                  any_trace(), any_trace(), any_trace(), any_trace()};
-    cases[0].session = "s1";
-    cases[1].has_errors = 1;
-    cases[2].tool = "grep";
-    cases[3].agent = "helper";
-    cases[4].model = "other";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cases[i] = any_trace();
+    set_filter(&cases[0], "session", text_value("s1"));
+    set_filter(&cases[1], "status", (struct list_value){.type = LIST_INT, .integer = 1});
+    set_filter(&cases[2], "tool", text_value("grep"));
+    set_filter(&cases[3], "agent", text_value("helper"));
+    set_filter(&cases[4], "model", text_value("other"));
     cases[5].from_ns = (int64_t)(START_NS + DAY_NS);
     cases[6].to_ns = (int64_t)(START_NS + DAY_NS);
     cases[7].project = "nobody";
-    cases[8].model = "m";
+    set_filter(&cases[8], "model", text_value("m"));
     static const struct {
         int rows;
         uint8_t first;
     } expected[] = {{1, 1}, {1, 2}, {1, 3}, {1, 1}, {1, 1}, {1, 4}, {3, 3}, {0, 0}, {4, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct seen seen = list(self, &cases[i]);
-        assert_int_equal(seen.rows, expected[i].rows);
+        assert_int_equal(seen.traces, expected[i].rows);
         assert_int_equal(seen.first_byte[0], expected[i].first);
     }
 }
@@ -511,9 +537,8 @@ static void trace_is_read_with_all_its_spans(void **state)
     memset(key.trace_id, 1, sizeof key.trace_id);
     assert_int_equal(
         backend_sqlite.read_trace(self->reader, &key, see_trace, see_span, &seen, &err), 0);
-    assert_int_equal(seen.rows, 1);
+    assert_int_equal(seen.traces, 1);
     assert_int_equal(seen.spans, 2);
-    assert_int_equal(seen.last.spans, 2);
     assert_memory_equal(seen.first_byte, ((uint8_t[]){1, 2}), 2);
     memset(key.trace_id, 9, sizeof key.trace_id);
     assert_int_equal(
@@ -530,12 +555,12 @@ static void reading_stops_at_its_deadline(void **state)
               " INSERT INTO traces (project, trace_id, start_ns, end_ns, spans, errors, in_tok,"
               " out_tok, last_seen) SELECT 1, randomblob(16), i, 864000000000000, 1, 0, 0, 0, 0"
               " FROM n");
-    struct trace_query query = any_trace();
-    query.model = "none";
+    struct list_query query = any_trace();
+    set_filter(&query, "model", text_value("none"));
     query.deadline_ms = clock_mono_ms() + 1;
-    assert_int_equal(backend_sqlite.list_traces(self->reader, &query, see_trace, &seen, &err), -1);
+    assert_int_equal(backend_sqlite.list(self->reader, &query, see_trace, &seen, &err), -1);
     query = any_trace();
-    assert_int_equal(list(self, &query).rows, 10);
+    assert_int_equal(list(self, &query).traces, 10);
 }
 
 /* The file. */
