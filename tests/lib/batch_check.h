@@ -8,6 +8,7 @@
 #define MCPD_TESTS_BATCH_CHECK_H
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +25,21 @@
         }                                                                        \
     } while (0)
 
-static inline void batch_check_json(struct slice text)
+static inline json_type batch_check_any_json(struct slice text)
 {
     json_error_t error;
-    json_t *json = json_loadb(text.data, text.len, 0, &error);
+    json_t *json = json_loadb(text.data, text.len, JSON_DECODE_ANY, &error);
     if (!json)
         fprintf(stderr, "%s in %.*s\n", error.text, (int)text.len, text.data);
-    BATCH_CHECK(json && json_is_object(json));
+    BATCH_CHECK(json);
+    json_type type = json_typeof(json);
     json_decref(json);
+    return type;
+}
+
+static inline void batch_check_json(struct slice text)
+{
+    BATCH_CHECK(batch_check_any_json(text) == JSON_OBJECT);
 }
 
 static inline void batch_check_column(struct slice text)
@@ -62,6 +70,84 @@ static inline void batch_check_span(const struct span *span, const struct batch_
         batch_check_json(span->content);
 }
 
+static inline void batch_check_log(const struct log_record *log, const struct batch_policy *policy)
+{
+    BATCH_CHECK(log->ts_ns != 0 && log->ts_ns <= INT64_MAX && log->ts_ns >= policy->oldest_ns);
+    BATCH_CHECK(log->severity >= 0 && log->severity <= 24);
+    BATCH_CHECK(utf8_is_clean(log->body));
+    const struct slice columns[] = {log->severity_text, log->event_name, log->op,      log->model,
+                                    log->tool,          log->agent,      log->session, log->user_id,
+                                    log->service,       log->env};
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+        batch_check_column(columns[i]);
+    if (log->body_is_json)
+        batch_check_any_json(log->body);
+    batch_check_json(log->attrs);
+    if (log->content.len > 0)
+        batch_check_json(log->content);
+}
+
+static inline void batch_check_metric(const struct metric_point *point,
+                                      const struct batch_policy *policy)
+{
+    BATCH_CHECK(point->ts_ns != 0 && point->ts_ns <= INT64_MAX);
+    BATCH_CHECK(point->ts_ns >= policy->oldest_ns && point->start_ns <= INT64_MAX);
+    BATCH_CHECK(point->kind < POINT_KIND_COUNT);
+    BATCH_CHECK(point->temporality <= TEMPORALITY_CUMULATIVE);
+    BATCH_CHECK(isfinite(point->value) && point->count <= INT64_MAX);
+    BATCH_CHECK(point->name.len > 0);
+    const struct slice columns[] = {point->name,  point->unit, point->op,      point->provider,
+                                    point->model, point->tool, point->service, point->env};
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+        batch_check_column(columns[i]);
+    batch_check_json(point->data);
+    batch_check_json(point->attrs);
+}
+
+static inline void batch_check_score(const struct score *score)
+{
+    BATCH_CHECK(score->name.len > 0 && score->name.len <= 200);
+    BATCH_CHECK(score->type < SCORE_TYPE_COUNT && isfinite(score->number));
+    BATCH_CHECK((score->target == SCORE_OF_SESSION) == (score->session.len > 0));
+    BATCH_CHECK((score->target == SCORE_OF_RUN) == (score->run.len > 0));
+    BATCH_CHECK(score->ts_ns != 0 && score->ts_ns <= INT64_MAX);
+    const struct slice texts[] = {score->id,     score->name,    score->text,   score->session,
+                                  score->source, score->comment, score->scorer, score->version};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        BATCH_CHECK(utf8_is_clean(texts[i]));
+}
+
+static inline void batch_check_run(const struct run *run)
+{
+    BATCH_CHECK(run->id.len > 0 && run->id.len <= 200 && utf8_is_clean(run->id));
+    BATCH_CHECK(run->state.len > 0 && utf8_is_clean(run->state));
+    BATCH_CHECK(run->start_ns <= INT64_MAX && run->end_ns <= INT64_MAX);
+    batch_check_json(run->attrs);
+}
+
+static inline void batch_check_event(const struct event *event, const struct batch_policy *policy)
+{
+    switch (event->type) {
+    case EVENT_SPAN:
+        batch_check_span(&event->span, policy);
+        break;
+    case EVENT_LOG:
+        batch_check_log(&event->log, policy);
+        break;
+    case EVENT_METRIC:
+        batch_check_metric(&event->metric, policy);
+        break;
+    case EVENT_SCORE:
+        batch_check_score(&event->score);
+        break;
+    case EVENT_RUN:
+        batch_check_run(&event->run);
+        break;
+    case EVENT_TYPE_COUNT:
+        abort();
+    }
+}
+
 static inline void batch_check(const struct batch *batch, const struct batch_policy *policy)
 {
     size_t next_index = 0;
@@ -71,7 +157,7 @@ static inline void batch_check(const struct batch *batch, const struct batch_pol
     for (size_t i = 0; i < batch->event_count; i++) {
         BATCH_CHECK(batch->events[i].index >= next_index && batch->events[i].index < batch->sent);
         next_index = batch->events[i].index + 1;
-        batch_check_span(&batch->events[i].span, policy);
+        batch_check_event(&batch->events[i], policy);
     }
     for (size_t i = 0; i < batch->reject_count; i++) {
         BATCH_CHECK(batch->rejects[i].code < REJECT_CODE_COUNT);

@@ -14,6 +14,8 @@
 
 static const struct batch_policy policy = {.now_ns = NOW_NS,
                                            .oldest_ns = UINT64_C(1600000000000000000)};
+static const struct batch_policy all_types = {
+    .now_ns = NOW_NS, .oldest_ns = UINT64_C(1600000000000000000), .types = EVENT_BITS_ALL};
 
 #define IDS   "\"trace_id\":\"0000000000000000000000000000000a\",\"span_id\":\"000000000000000b\""
 #define TIMES "\"start_ns\":1700000000000000000,\"end_ns\":1700000000000000001"
@@ -130,6 +132,170 @@ static void events_are_rejected_alone(void **state)
             assert_int_equal(batch.rejects[0].index, 1);
             assert_true(batch.rejects[0].message.len > 0);
         }
+        batch_fini(&batch);
+    }
+}
+
+/* Decodes one event of any type; the batch is the caller's. */
+static void decode_event(const char *event, struct batch *batch)
+{
+    char body[4096];
+    struct err err = {""};
+    snprintf(body, sizeof(body), "{\"resource\":{\"service.name\":\"svc\"},\"events\":[%s]}",
+             event);
+    batch_init(batch);
+    assert_int_equal(native_json(batch, slice_of(body), &all_types, &err), BATCH_OK);
+    assert_int_equal(batch->sent, 1);
+    batch_check(batch, &all_types);
+}
+
+#define TS    "\"ts_ns\":1700000000000000000"
+#define TRACE "\"trace_id\":\"0000000000000000000000000000000a\""
+
+static void a_log_arrives_whole(void **state)
+{
+    (void)state;
+    struct batch batch;
+    decode_event(
+        "{\"type\":\"log\"," TS ",\"severity\":\"Warn\",\"body\":\"slow\"," TRACE
+        ",\"span_id\":null,\"attrs\":{\"session.id\":\"s\",\"input.value\":\"hi\",\"n\":1}}",
+        &batch);
+    assert_int_equal(batch.events[0].type, EVENT_LOG);
+    const struct log_record *log = &batch.events[0].log;
+    assert_true(log->ts_ns == UINT64_C(1700000000000000000));
+    assert_int_equal(log->severity, 13);
+    assert_text(log->body, "slow");
+    assert_false(log->body_is_json);
+    assert_true(log->has_trace && log->trace_id[15] == 10);
+    assert_false(log->has_span);
+    assert_text(log->session, "s");
+    assert_text(log->service, "svc");
+    assert_text(log->content, "{\"input.value\":\"hi\"}");
+    assert_text(log->attrs, "{\"attributes\":{\"session.id\":\"s\",\"n\":1},"
+                            "\"resource\":{\"service.name\":\"svc\"}}");
+    batch_fini(&batch);
+}
+
+static void a_metric_arrives_whole(void **state)
+{
+    (void)state;
+    struct batch batch;
+    decode_event("{\"type\":\"metric\"," TS ",\"name\":\"queue.depth\",\"kind\":\"gauge\","
+                 "\"value\":4,\"unit\":\"1\",\"attrs\":{\"gen_ai.request.model\":\"m\"}}",
+                 &batch);
+    assert_int_equal(batch.events[0].type, EVENT_METRIC);
+    const struct metric_point *point = &batch.events[0].metric;
+    assert_text(point->name, "queue.depth");
+    assert_text(point->unit, "1");
+    assert_text(point->model, "m");
+    assert_int_equal(point->kind, POINT_GAUGE);
+    assert_true(point->has_value && point->is_int && point->integer == 4 && point->value == 4.0);
+    assert_text(point->data, "{}");
+    batch_fini(&batch);
+}
+
+static void a_score_arrives_whole(void **state)
+{
+    (void)state;
+    struct batch batch;
+    decode_event("{\"type\":\"score\",\"id\":\"s1\",\"name\":\"helpful\",\"value\":0.8,"
+                 "\"data_type\":\"number\"," TRACE ",\"span_id\":null,\"session_id\":null,"
+                 "\"comment\":\"c\",\"source\":\"human\",\"scorer\":\"x\",\"version\":\"2\"}",
+                 &batch);
+    assert_int_equal(batch.events[0].type, EVENT_SCORE);
+    const struct score *score = &batch.events[0].score;
+    assert_text(score->id, "s1");
+    assert_text(score->name, "helpful");
+    assert_int_equal(score->type, SCORE_NUMBER);
+    assert_int_equal(score->target, SCORE_OF_TRACE);
+    assert_true(score->number == 0.8);
+    assert_text(score->comment, "c");
+    assert_text(score->source, "human");
+    assert_text(score->scorer, "x");
+    assert_text(score->version, "2");
+    assert_true(score->ts_ns == NOW_NS);
+    batch_fini(&batch);
+}
+
+static void a_run_arrives_whole(void **state)
+{
+    (void)state;
+    struct batch batch;
+    decode_event("{\"type\":\"run\",\"id\":\"r1\",\"state\":\"done\"," TRACE ",\"start_ns\":"
+                 "1700000000000000000,\"end_ns\":1700000000000000001,\"attrs\":{\"gen_ai.agent."
+                 "name\":\"a\"}}",
+                 &batch);
+    assert_int_equal(batch.events[0].type, EVENT_RUN);
+    const struct run *run = &batch.events[0].run;
+    assert_text(run->id, "r1");
+    assert_text(run->state, "done");
+    assert_text(run->agent, "a");
+    assert_text(run->service, "svc");
+    assert_true(run->has_trace && run->end_ns - run->start_ns == 1);
+    batch_fini(&batch);
+}
+
+#define SCORE "\"type\":\"score\",\"name\":\"n\""
+
+static void other_types_are_checked(void **state)
+{
+    (void)state;
+    char label[1024], text[1024], id[1024];
+    snprintf(label, sizeof(label),
+             "{" SCORE "," TRACE ",\"data_type\":\"label\",\"value\":\"%0201d\"}", 1);
+    snprintf(text, sizeof(text), "{" SCORE "," TRACE ",\"value\":\"%0501d\"}", 1);
+    snprintf(id, sizeof(id), "{" SCORE "," TRACE ",\"value\":1,\"id\":\"%0201d\"}", 1);
+    const struct {
+        const char *event;
+        const char *code; /* null: it is taken */
+    } cases[] = {
+        {"{" SCORE "," TRACE ",\"value\":true}", NULL},
+        {"{" SCORE "," TRACE ",\"value\":\"good\"}", NULL},
+        {"{" SCORE ",\"session_id\":\"s\",\"value\":1}", NULL},
+        {"{" SCORE ",\"run_id\":\"r\",\"value\":1,\"data_type\":\"boolean\"}", NULL},
+        {"{" SCORE "," TRACE ",\"span_id\":\"000000000000000b\",\"value\":1}", NULL},
+        {"{" SCORE ",\"value\":1}", "missing"},
+        {"{" SCORE ",\"span_id\":\"000000000000000b\",\"value\":1}", "missing"},
+        {"{" SCORE "," TRACE ",\"session_id\":\"s\",\"value\":1}", "bad_value"},
+        {"{" SCORE "," TRACE "}", "missing"},
+        {"{\"type\":\"score\"," TRACE ",\"value\":1}", "missing"},
+        {"{" SCORE "," TRACE ",\"value\":2,\"data_type\":\"boolean\"}", "bad_value"},
+        {"{" SCORE "," TRACE ",\"value\":true,\"data_type\":\"number\"}", "bad_value"},
+        {"{" SCORE "," TRACE ",\"value\":1,\"data_type\":\"label\"}", "bad_value"},
+        {"{" SCORE "," TRACE ",\"value\":\"\",\"data_type\":\"label\"}", "bad_value"},
+        {"{" SCORE "," TRACE ",\"value\":1,\"data_type\":\"colour\"}", "bad_value"},
+        {"{" SCORE "," TRACE ",\"value\":1e400}", NULL}, /* as the text that it becomes */
+        {"{" SCORE "," TRACE ",\"value\":1e400,\"data_type\":\"number\"}", "bad_value"},
+        {"{" SCORE "," TRACE ",\"value\":[]}", "bad_value"},
+        {"{" SCORE ",\"trace_id\":\"x\",\"value\":1}", "bad_id"},
+        {"{" SCORE "," TRACE ",\"value\":1,\"ts_ns\":1500000000000000000}", "out_of_range"},
+        {label, "too_big"},
+        {text, "too_big"},
+        {id, "bad_id"},
+        {"{\"type\":\"log\"," TS ",\"body\":{\"a\":[1]},\"severity\":9}", NULL},
+        {"{\"type\":\"log\",\"body\":\"b\"}", "missing"},
+        {"{\"type\":\"log\"," TS ",\"trace_id\":\"x\"}", "bad_id"},
+        {"{\"type\":\"log\"," TS ",\"severity\":\"loud\"}", "bad_value"},
+        {"{\"type\":\"metric\"," TS ",\"name\":\"n\",\"value\":1.5}", NULL},
+        {"{\"type\":\"metric\"," TS ",\"name\":\"n\"}", "missing"},
+        {"{\"type\":\"metric\"," TS ",\"value\":1}", "missing"},
+        {"{\"type\":\"metric\",\"name\":\"n\",\"value\":1}", "missing"},
+        {"{\"type\":\"metric\"," TS ",\"name\":\"n\",\"value\":1e400}", "bad_value"},
+        {"{\"type\":\"metric\"," TS ",\"name\":\"n\",\"value\":1,\"kind\":\"histogram\"}",
+         "bad_value"},
+        {"{\"type\":\"run\",\"id\":\"r\",\"state\":\"started\"}", NULL},
+        {"{\"type\":\"run\",\"state\":\"done\"}", "missing"},
+        {"{\"type\":\"run\",\"id\":\"r\"}", "missing"},
+        {"{\"type\":\"run\",\"id\":\"r\",\"state\":\"done\",\"start_ns\":1700000000000000001,"
+         "\"end_ns\":1700000000000000000}",
+         "bad_time"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct batch batch;
+        decode_event(cases[i].event, &batch);
+        assert_int_equal(batch.rejected, cases[i].code ? 1 : 0);
+        if (cases[i].code)
+            assert_string_equal(reject_code_name(batch.rejects[0].code), cases[i].code);
         batch_fini(&batch);
     }
 }
@@ -263,13 +429,58 @@ static void mutants_do_no_harm(void **state)
     assert_in_range(decoded, 100, 19900); /* else they test one side only */
 }
 
+/* The same batch as msgpack, with its ids as bin. */
+static void msgpack_says_the_same(void **state)
+{
+    (void)state;
+    struct slice body = read_data("native/batch.msgpack");
+    struct slice text = read_data("native/batch.json");
+    struct batch packed, json;
+    struct err err = {""};
+    batch_init(&packed);
+    batch_init(&json);
+    assert_int_equal(native_msgpack(&packed, body, &all_types, &err), BATCH_OK);
+    assert_int_equal(native_json(&json, text, &all_types, &err), BATCH_OK);
+    batch_check(&packed, &all_types);
+    assert_int_equal(packed.event_count, EVENT_TYPE_COUNT);
+    assert_int_equal(json.event_count, EVENT_TYPE_COUNT);
+    assert_text(packed.idempotency_key, "run-812-7");
+    const struct span *a = &packed.events[0].span;
+    const struct span *b = &json.events[0].span;
+    assert_memory_equal(a->trace_id, b->trace_id, 16);
+    assert_memory_equal(a->span_id, b->span_id, 8);
+    assert_int_equal(a->attrs.len, b->attrs.len);
+    assert_memory_equal(a->attrs.data, b->attrs.data, a->attrs.len);
+    assert_int_equal(a->content.len, b->content.len);
+    assert_true(packed.events[3].metric.value == json.events[3].metric.value);
+    batch_fini(&json);
+    batch_fini(&packed);
+    for (size_t len = 0; len < body.len; len++)
+        assert_int_equal(decode_checked(native_msgpack, (struct slice){body.data, len}, &all_types),
+                         BATCH_MALFORMED);
+    assert_in_range(decode_mutants(native_msgpack, body, 20000, &all_types), 100, 19900);
+    assert_in_range(decode_mutants(native_json, text, 10000, &all_types), 100, 9900);
+    free((char *)text.data);
+    free((char *)body.data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_span_arrives_whole),   cmocka_unit_test(events_are_rejected_alone),
-        cmocka_unit_test(bodies_are_judged),      cmocka_unit_test(the_number_of_events_is_limited),
-        cmocka_unit_test(events_are_limited),     cmocka_unit_test(texts_are_cleaned_everywhere),
-        cmocka_unit_test(every_cut_is_malformed), cmocka_unit_test(mutants_do_no_harm),
+        cmocka_unit_test(a_span_arrives_whole),
+        cmocka_unit_test(events_are_rejected_alone),
+        cmocka_unit_test(a_log_arrives_whole),
+        cmocka_unit_test(a_metric_arrives_whole),
+        cmocka_unit_test(a_score_arrives_whole),
+        cmocka_unit_test(a_run_arrives_whole),
+        cmocka_unit_test(other_types_are_checked),
+        cmocka_unit_test(msgpack_says_the_same),
+        cmocka_unit_test(bodies_are_judged),
+        cmocka_unit_test(the_number_of_events_is_limited),
+        cmocka_unit_test(events_are_limited),
+        cmocka_unit_test(texts_are_cleaned_everywhere),
+        cmocka_unit_test(every_cut_is_malformed),
+        cmocka_unit_test(mutants_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
