@@ -6,9 +6,22 @@ import subprocess
 import threading
 from collections import Counter
 
+from lib import http
 from lib.process import clean_environment
 from lib.upstream import Reply, Upstream
 from lib.wait import wait_until
+
+SMALL_SPOOL = {"spool_max_bytes": "4MiB", "max_body_bytes": "256KiB"}
+FILLER = b"x" * 60_000
+
+
+def fill(relay):
+    """Posts until the spool refuses; returns the last answer."""
+    for _ in range(500):
+        reply = http.post(relay.port, "/v1/fill", FILLER, "text/plain")
+        if reply.status != 202:
+            return reply
+    raise AssertionError("the spool takes everything")
 
 
 def canonical(item):

@@ -11,13 +11,12 @@ from lib.telemetry import otlp_request
 from lib.upstream import Reply
 from lib.wait import wait_until
 from otlp_items import items_of
-from peers import Recorder, SdkSender, compare
+from peers import SMALL_SPOOL, Recorder, SdkSender, compare, fill
 from stored import stored_spans
 
 LOAD = {"traces": 300, "logs": 400, "points": 150, "batch": 40, "pause": "4ms"}
 ITEMS = 3 * 300 + 400 + 3 * 150
 RELAY = {"lease": "2s", "workers": 8}
-FILLER = b"x" * 60_000
 
 
 @pytest.fixture
@@ -78,22 +77,12 @@ def test_items_through_a_collector_arrive_once_though_the_relay_crashes(site, sd
         compare(sender.items, items_of(upstream.kept()))
 
 
-def fill(relay):
-    """Posts until the spool refuses; returns the last answer."""
-    for _ in range(500):
-        reply = http.post(relay.port, "/v1/fill", FILLER, "text/plain")
-        if reply.status != 202:
-            return reply
-    raise AssertionError("the spool takes everything")
-
-
 def test_collector_waits_as_long_as_a_full_relay_asks(site, collector):
     """The exporter would repeat after 0.1 s; with our Retry-After: 5 it makes one attempt and then
     waits, and gets the item in once there is room."""
     with Recorder() as upstream:
         upstream.stop()
-        relay = site.relay(upstream=[upstream.url], spool_max_bytes="4MiB",
-                           max_body_bytes="256KiB", **RELAY)
+        relay = site.relay(upstream=[upstream.url], **SMALL_SPOOL, **RELAY)
         reply = fill(relay)
         assert reply.status == 503 and reply.headers["retry-after"] == "5", reply
         refused = relay.metric("mcpd_relay_refused_full_total")

@@ -5,7 +5,7 @@ import pytest
 
 from lib.wait import wait_until
 from otlp_items import items_of
-from peers import Recorder, SdkSender, compare
+from peers import SMALL_SPOOL, Recorder, SdkSender, compare, fill
 from stored import stored_spans
 
 TRACES, LOGS, POINTS = 600, 900, 300
@@ -64,3 +64,22 @@ def test_sdk_traces_are_read_back_from_the_daemon_as_sent(site, sdk_sender, enco
     assert relay.metric("mcpd_relay_dead_letter_total") == 0
     assert len(sender.items) == 3 * TRACES
     compare(sender.items, stored_spans(daemon, KEY))
+
+
+def test_sdk_holds_its_data_while_the_spool_is_full(site, sdk_sender):
+    """503 and Retry-After: the plain exporters wait and repeat by themselves, no Export fails, and all
+    of it arrives once there is room."""
+    with Recorder() as upstream:
+        upstream.stop()
+        relay = site.relay(upstream=[upstream.url], **SMALL_SPOOL, **RELAY)
+        assert fill(relay).status == 503
+        refused = relay.metric("mcpd_relay_refused_full_total")
+        with SdkSender(sdk_sender, relay, traces=30, logs=100, points=30, batch=100) as sender:
+            relay.wait_metric("mcpd_relay_refused_full_total", refused + 3)
+            assert sender.items == []
+            upstream.start()
+            sender.wait_end()
+        relay.wait_drained()
+        assert sender.failures == [] and len(sender.items) == 3 * 30 + 100 + 3 * 30
+        sent_by_sdk = [r for r in upstream.kept() if r.target != "/v1/fill"]
+        compare(sender.items, items_of(sent_by_sdk))
