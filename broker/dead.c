@@ -162,7 +162,6 @@ static void tell_size(dead_t *self)
     uint64_t bytes;
     if (fsio_size(self->active.fd, &bytes, NULL) == 0)
         table_set_log_bytes(&self->table, self->active.header.segno, bytes);
-    spool_count_others(self->spool);
 }
 
 static void give_up_active(dead_t *self)
@@ -233,7 +232,6 @@ static void make_room(dead_t *self, uint64_t len)
         log_at(LEVEL_WARN, "dead.dropped", NULL, LOG_NUM("file", info.segno),
                LOG_NUM("letters", letters));
         remove_file(self, info.segno);
-        spool_count_others(self->spool);
     }
 }
 
@@ -324,6 +322,7 @@ int dead_commit(dead_t *self, struct err *err)
     int result = commit_active(self, err);
     if (self->has_failed)
         result = -1;
+    spool_count_others(self->spool);
     self->has_failed = false;
     self->uncommitted = 0;
     return result;

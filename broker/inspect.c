@@ -124,6 +124,14 @@ static int salvage_header(struct inspection *out, int dir_fd, int fd, uint64_t s
 
 /* --- the seal --------------------------------------------------------------------------------- */
 
+/* No file has more ordinals than headers fit into what it was planned or grew to be. */
+static uint64_t most_records(const struct inspection *out)
+{
+    uint64_t bytes =
+        out->file_len > out->header.limit_bytes ? out->file_len : out->header.limit_bytes;
+    return bytes / SEGMENT_RECORD_SIZE;
+}
+
 /* True when the file ends with a whole, right seal; then out is filled from it. */
 static bool read_seal(struct inspection *out, int fd)
 {
@@ -147,7 +155,7 @@ static bool read_seal(struct inspection *out, int fd)
         header.type == RECORD_SEAL && header.body_len == len - SEGMENT_RECORD_SIZE &&
         header.data_crc == crc32c(0, bytes + SEGMENT_RECORD_SIZE, header.body_len) &&
         segment_seal_decode(&seal, bytes + SEGMENT_RECORD_SIZE, header.body_len) == 0 &&
-        seal.end == offset;
+        seal.end == offset && seal.next_ordinal <= most_records(out);
     free(bytes);
     out->bytes_read += len;
     if (!is_right)
@@ -198,12 +206,10 @@ static void add_missing(struct inspection *out, uint32_t from, const struct reco
     add_bad(out, &bytes);
 }
 
-static int take_record(struct scan *self, const struct walk_item *item, uint32_t expected)
+static int take_record(struct scan *self, const struct walk_item *item)
 {
     struct inspection *out = self->out;
     const struct record_header *header = &item->header;
-    if (header->ordinal > expected) /* a gap before it has counted these already, else: */
-        add_missing(out, expected, header, (struct bad_range){.offset = item->offset});
     if (header->batch > self->last_batch)
         self->last_batch = header->batch;
     int is_right = walk_check(&self->walk, item);
@@ -236,7 +242,6 @@ static void take_gap(struct scan *self, const struct walk_item *item, uint32_t e
         return;
     }
     add_missing(self->out, expected, &item->header, bad);
-    self->walk.ordinal = item->header.ordinal;
 }
 
 static int walk_all(struct scan *self, bool (*must_stop)(void), struct err *err)
@@ -258,7 +263,7 @@ static int walk_all(struct scan *self, bool (*must_stop)(void), struct err *err)
         }
         if (found == WALK_GAP)
             take_gap(self, &item, expected);
-        else if (take_record(self, &item, expected) == -1)
+        else if (take_record(self, &item) == -1)
             return cannot_read(segno, err);
     }
     return 0;
@@ -299,7 +304,7 @@ static void classify(struct scan *self, const struct vouch *vouch)
         if (bad->is_corrupt && bad->lost > 0 && bad->ordinal + bad->lost > records)
             records = bad->ordinal + bad->lost;
     }
-    if (vouch->records > records) {
+    if (vouch->records > records && vouch->records <= most_records(out)) {
         struct bad_range rest = {.offset = out->tally.offset,
                                  .ordinal = records,
                                  .lost = vouch->records - records,

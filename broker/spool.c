@@ -314,8 +314,6 @@ static bool fill_lost(struct scanning *self, const struct walk_item *item, uint3
         .body_len = item->len > UINT32_MAX ? UINT32_MAX : (uint32_t)item->len,
         .lost = next > expected ? next - expected : 0,
     };
-    if (!item->is_last && item->header.ordinal > self->walk.ordinal)
-        self->walk.ordinal = item->header.ordinal;
     return out->lost > 0;
 }
 

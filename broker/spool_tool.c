@@ -130,7 +130,7 @@ static void load_settled(const struct look *self, const struct inspection *found
 
 /* Calls visit for each DATA record up to the end that inspect found; 0, or -1 when the file cannot
  * be read. */
-typedef void on_record(void *arg, struct walk *walk, const struct walk_item *item);
+typedef void on_record(void *arg, struct walk *walk, const struct walk_item *item, bool is_gap);
 
 static int each_record(const struct look *self, const struct inspection *found, on_record *visit,
                        void *arg, struct err *err)
@@ -145,10 +145,8 @@ static int each_record(const struct look *self, const struct inspection *found, 
     enum walk_step step;
     struct walk_item item;
     while ((step = walk_next(&walk, &item)) == WALK_RECORD || step == WALK_GAP) {
-        if (step == WALK_GAP && !item.is_last)
-            walk.ordinal = item.header.ordinal;
         if (step == WALK_GAP || item.header.type == RECORD_DATA)
-            visit(arg, &walk, &item);
+            visit(arg, &walk, &item, step == WALK_GAP);
     }
     walk_fini(&walk);
     fsio_close(fd);
@@ -162,12 +160,12 @@ struct listing {
     const struct settled *settled;
 };
 
-static void list_record(void *arg, struct walk *walk, const struct walk_item *item)
+static void list_record(void *arg, struct walk *walk, const struct walk_item *item, bool is_gap)
 {
     const struct listing *self = arg;
     const struct record_header *header = &item->header;
     FILE *out = self->look->out;
-    if (item->len == 0 || header->type != RECORD_DATA || header->ordinal + 1 != walk->ordinal)
+    if (is_gap)
         return;
     char *bytes = malloc((size_t)header->meta_len + 1);
     if (bytes == NULL)
@@ -240,12 +238,11 @@ struct wanted {
     int result; /* 0: not met; 1: printed; -1: damaged */
 };
 
-static void print_record(void *arg, struct walk *walk, const struct walk_item *item)
+static void print_record(void *arg, struct walk *walk, const struct walk_item *item, bool is_gap)
 {
     struct wanted *self = arg;
     const struct record_header *header = &item->header;
-    if (self->result != 0 || header->type != RECORD_DATA || header->ordinal != self->ordinal ||
-        walk->ordinal != self->ordinal + 1)
+    if (is_gap || header->ordinal != self->ordinal)
         return;
     char *body = malloc((size_t)header->body_len + 1);
     if (body == NULL)
@@ -297,11 +294,9 @@ struct verification {
     uint64_t bad;
 };
 
-static void check_record(void *arg, struct walk *walk, const struct walk_item *item)
+static void check_record(void *arg, struct walk *walk, const struct walk_item *item, bool is_gap)
 {
     struct verification *self = arg;
-    bool is_gap =
-        item->header.type != RECORD_DATA || item->is_last || walk->ordinal == item->header.ordinal;
     if (!is_gap && walk_check(walk, item) == 1) {
         self->checked++;
         return;

@@ -5,6 +5,7 @@
  */
 #include "broker/walk.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ enum {
     PIECE_SIZE = 256 * 1024,
     SMALL_PIECE = 4 * 1024,
     SMALL_RECORD = 16 * 1024, /* records up to this are read in whole pieces */
+    UNREADABLE = 0xee,
 };
 
 void walk_init(struct walk *self, int fd, uint32_t nonce32, uint64_t offset, uint64_t end,
@@ -37,6 +39,30 @@ void walk_fini(struct walk *self)
     self->piece = NULL;
 }
 
+/* A bad block must cost no more than what lies in it: what cannot be read as one piece is read
+ * block by block, and a block that cannot be read is filled with bytes that no header has. */
+static ssize_t read_piece(struct walk *self, uint64_t offset, size_t len)
+{
+    ssize_t got = fsio_pread(self->fd, self->piece, len, offset);
+    if (got != -1 || errno != EIO)
+        return got;
+    size_t done = 0;
+    while (done < len) {
+        size_t block = SMALL_PIECE - (size_t)((offset + done) % SMALL_PIECE);
+        if (block > len - done)
+            block = len - done;
+        got = fsio_pread(self->fd, self->piece + done, block, offset + done);
+        if (got == -1 && errno != EIO)
+            return -1;
+        if (got == -1)
+            memset(self->piece + done, UNREADABLE, block);
+        else if (got == 0)
+            break;
+        done += got == -1 ? block : (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
 /* Makes at least `want` bytes (at most SMALL_PIECE) at `offset` available, fewer only at the end.
  * Returns how many there are, or -1. */
 static ssize_t peek(struct walk *self, uint64_t offset, size_t want, const uint8_t **bytes)
@@ -51,7 +77,7 @@ static ssize_t peek(struct walk *self, uint64_t offset, size_t want, const uint8
         if (len > self->end - offset)
             len = (size_t)(self->end - offset);
         self->piece_len = 0;
-        ssize_t got = fsio_pread(self->fd, self->piece, len, offset);
+        ssize_t got = read_piece(self, offset, len);
         if (got == -1)
             return -1;
         self->piece_at = offset;
@@ -140,6 +166,8 @@ static enum walk_step gap(struct walk *self, struct walk_item *out)
         return WALK_END;
     out->len = (out->is_last ? nonzero_end : found) - self->offset;
     self->offset = out->is_last ? self->end : found;
+    if (!out->is_last)
+        self->ordinal = out->header.ordinal;
     return WALK_GAP;
 }
 
@@ -160,6 +188,10 @@ enum walk_step walk_next(struct walk *self, struct walk_item *out)
     if (validity != SEGMENT_VALID || !fits(self, &out->header, self->offset))
         return gap(self, out);
     const struct record_header *header = &out->header;
+    if (header->ordinal > self->ordinal) { /* a gap of no bytes */
+        self->ordinal = header->ordinal;
+        return WALK_GAP;
+    }
     out->len = record_disk_len(header->extra_len, header->meta_len, header->body_len);
     step_over(self, out);
     return WALK_RECORD;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * walk: goes through the records of a file that may be damaged. A header that is none ends nothing:
- * the walk looks for the next one of the same nonce and reports the bytes between as a gap. It only
- * reads. One thread; blocks on the disk.
+ * the walk looks for the next one of the same nonce and reports the bytes between as a gap. Blocks
+ * that the disk does not give (EIO) count as damaged. It only reads. One thread; blocks on the
+ * disk.
  */
 #ifndef MCPD_WALK_H
 #define MCPD_WALK_H
@@ -18,7 +19,7 @@ struct walk {
     uint32_t nonce32;
     uint64_t offset;  /* where the next step begins */
     uint64_t end;     /* nothing at or behind it is looked at */
-    uint32_t ordinal; /* the least the next record may have */
+    uint32_t ordinal; /* the next record's, if none is missing */
     uint64_t bytes_read;
     /* Bytes of the file at hand. */
     uint8_t *piece;
@@ -29,7 +30,8 @@ struct walk {
 
 enum walk_step {
     WALK_RECORD,
-    WALK_GAP, /* bytes that are no record; the next step is the record behind them, or the end */
+    WALK_GAP, /* bytes that are no record, or (len 0) missing ordinals without any; the next step is
+                 the record behind, or the end */
     WALK_END, /* nothing but zeros from `offset` on, or the end */
     WALK_UNKNOWN, /* a valid header of a kind that must be understood and is not */
     WALK_ERROR    /* cannot be read; errno */

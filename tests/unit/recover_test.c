@@ -627,6 +627,33 @@ static void test_foreign_acks_are_ignored(void **state)
 /* --- files that are not what they should be ----------------------------------------------------
  */
 
+/* Blocks that the disk does not give cost the records in them, during recovery and later; a passing
+ * error costs nothing. */
+static void test_unreadable_blocks(void **state)
+{
+    (void)state;
+    for (int fails = 1; fails <= 3; fails++) {
+        struct bench bench;
+        struct tally tally;
+        char script[128] = "";
+        bench_init(&bench);
+        bench.config.segment_bytes = 1 << 20;
+        bench.config.max_bytes = 64 << 20;
+        crashed_with(&bench, 300);
+        /* The third read of the open file is the first of its records; then block by block. */
+        snprintf(script, sizeof script, "read:*1.log@3=EIO;read:*1.log@%d=EIO;read:*1.log@%d=EIO",
+                 fails > 1 ? 5 : 999, fails > 2 ? 6 : 999);
+        fsio_script(script);
+        bench_open(&bench);
+        fsio_script(NULL);
+        bench_collect(&bench, &tally, NULL);
+        uint64_t lost = bench.report.corrupt_records + tally.corrupt + tally.lost;
+        assert_int_equal(tally.found + lost, 300);
+        assert_true(fails == 1 ? lost == 0 : lost > 5 && lost < 60);
+        bench_fini(&bench);
+    }
+}
+
 /* A newer major version, or a record kind that must be understood: no start, nothing touched. */
 static void test_unknown_formats_refuse(void **state)
 {
@@ -863,6 +890,7 @@ int main(void)
         cmocka_unit_test(test_start_on_a_full_disk),
         cmocka_unit_test(test_side_files_lose_nothing),
         cmocka_unit_test(test_foreign_acks_are_ignored),
+        cmocka_unit_test(test_unreadable_blocks),
         cmocka_unit_test(test_unknown_formats_refuse),
         cmocka_unit_test(test_policy_refuse),
         cmocka_unit_test(test_whole_segment_damaged),
