@@ -6,11 +6,10 @@
 #ifndef MCPD_STORE_DAEMON_H
 #define MCPD_STORE_DAEMON_H
 
-#include <semaphore.h>
-
 #include "common/httpd.h"
 #include "common/metrics.h"
 #include "common/options.h"
+#include "store/gate.h"
 #include "store/readers.h"
 #include "store/writer.h"
 
@@ -29,7 +28,7 @@ struct daemon {
     backend_store_t *store;
     writer_t *writer;
     readers_t *readers;
-    sem_t decoders; /* how many more bodies may be decoded now */
+    struct gate gate;
     struct ingest_series series[DOOR_COUNT];
     httpd_t *door;
 };

@@ -20,7 +20,6 @@
 #include "proto/otlp_reply.h"
 #include "store/ingest_reply.h"
 #include "store/refusal.h"
-#include "store/wait.h"
 
 /* A body may inflate to so many times --max-body-bytes. */
 #define INFLATE_FACTOR 8
@@ -170,6 +169,11 @@ static void refuse_body(const struct http_request *req, enum batch_result result
     }
 }
 
+static size_t batch_bytes(const struct batch *batch)
+{
+    return batch->arena.total_bytes + batch->event_capacity * sizeof *batch->events;
+}
+
 static void ingest(struct daemon *daemon, enum ingest_door door, const struct http_request *req,
                    struct http_reply *reply)
 {
@@ -179,7 +183,7 @@ static void ingest(struct daemon *daemon, enum ingest_door door, const struct ht
         refuse(req, reply, REFUSAL_BAD_TYPE, door_types[door]);
         return;
     }
-    if (!wait_for(&daemon->decoders, req->deadline_ms)) {
+    if (!gate_enter(&daemon->gate, req->deadline_ms)) {
         refuse(req, reply, REFUSAL_BUSY, "too many requests are being decoded; send again");
         return;
     }
@@ -187,11 +191,13 @@ static void ingest(struct daemon *daemon, enum ingest_door door, const struct ht
     struct backend_request *request = backend_request_new();
     request->project = PROJECT_DEFAULT;
     enum batch_result result = decode(daemon, req, format, request, &err);
-    sem_post(&daemon->decoders);
+    size_t held_bytes = batch_bytes(&request->batch);
+    gate_leave(&daemon->gate, held_bytes);
     if (result == BATCH_OK)
         store(daemon, door, &request, req, reply);
     else
         refuse_body(req, result, &err, reply);
+    gate_release(&daemon->gate, held_bytes);
     backend_request_destroy(&request);
     metrics_observe_us(METRIC_ingest_seconds, clock_mono_us() - started_us);
 }

@@ -8,7 +8,7 @@
 
 #include "store/daemon.h"
 
-/* Bodies decoded at once, so that hostile ones cannot add up. */
+/* Bodies decoded at once. */
 #define INGEST_DECODERS 4
 
 http_handler ingest_traces;  /* POST /v1/traces, OTLP */

@@ -74,7 +74,7 @@ static void stop(void **self_p)
     readers_destroy(&self->readers);
     writer_destroy(&self->writer);
     self->backend->close(&self->store);
-    sem_destroy(&self->decoders);
+    gate_fini(&self->gate);
     free(self);
 }
 
@@ -111,7 +111,7 @@ static void *start(const struct role_env *env, struct err *err)
     assert(self);
     self->options = env->options;
     self->backend = &backend_sqlite;
-    sem_init(&self->decoders, 0, INGEST_DECODERS);
+    gate_init(&self->gate, INGEST_DECODERS, self->options->max_inflight_bytes);
     open_series(self);
     if (open_parts(self, env->roles, err) == 0) {
         log_at(LEVEL_INFO, "store.open", NULL, LOG_TEXT("backend", self->backend->name),
