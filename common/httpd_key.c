@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/grant.h"
+
 static const char bearer[] = "Bearer ";
 
 struct slice key_of(const struct httpd_headers *headers)
@@ -15,14 +17,13 @@ struct slice key_of(const struct httpd_headers *headers)
 }
 
 /* Walks the whole of `given`, around `key` as often as that takes. */
-static bool is_equal(const char *key, struct slice given)
+static bool is_equal(struct slice key, struct slice given)
 {
-    size_t key_len = strlen(key);
     size_t at = 0;
-    size_t difference = key_len ^ given.len;
-    for (size_t i = 0; i < given.len && key_len > 0; i++) {
-        difference |= (size_t)(unsigned char)(key[at] ^ given.data[i]);
-        at = at + 1 == key_len ? 0 : at + 1;
+    size_t difference = key.len ^ given.len;
+    for (size_t i = 0; i < given.len && key.len > 0; i++) {
+        difference |= (size_t)(unsigned char)(key.data[at] ^ given.data[i]);
+        at = at + 1 == key.len ? 0 : at + 1;
     }
     return difference == 0;
 }
@@ -31,6 +32,6 @@ bool key_is_known(const struct text_list *keys, struct slice given)
 {
     bool is_known = false;
     for (size_t i = 0; i < keys->count; i++)
-        is_known |= is_equal(keys->items[i], given);
+        is_known |= is_equal(grant_parse(keys->items[i]).secret, given);
     return is_known && given.len > 0;
 }

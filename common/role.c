@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/grant.h"
 #include "common/log.h"
 #include "common/metrics.h"
 
@@ -179,7 +180,7 @@ static void wait_for_end(const struct program *program, sigset_t *taken)
 static void warn_of_short_keys(const struct options *options)
 {
     for (size_t i = 0; i < options->ingest_key.count; i++)
-        if (strlen(options->ingest_key.items[i]) < SHORT_KEY_LEN) {
+        if (grant_parse(options->ingest_key.items[i]).secret.len < SHORT_KEY_LEN) {
             log_at(LEVEL_WARN, "key.short", NULL, LOG_TEXT("option", "ingest-key"),
                    LOG_NUM("characters_advised", SHORT_KEY_LEN));
             return;

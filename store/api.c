@@ -148,13 +148,29 @@ static int list(struct daemon *daemon, const struct list_query *query, struct an
     return rc;
 }
 
+/* The project that the request's key reads. -1 after refusing. */
+static int find_project(const struct daemon *daemon, const struct http_request *req,
+                        const char **project, struct http_reply *reply)
+{
+    struct key_holder holder;
+    if (!keys_find(daemon->keys, req->key, RIGHT_READ, &holder)) {
+        refuse(req, reply, REFUSAL_WRONG_SCOPE, "this key does not read");
+        return -1;
+    }
+    *project = holder.project;
+    return 0;
+}
+
 void api_list(void *arg, struct http_request *req, struct http_reply *reply)
 {
     const struct listing *listing = listing_find(req->path);
     struct parsed_query query;
     struct answer answer;
     struct err err = {{0}};
-    if (query_parse(&query, listing, PROJECT_DEFAULT, req->query, &err) == -1) {
+    const char *project;
+    if (find_project(arg, req, &project, reply) == -1)
+        return;
+    if (query_parse(&query, listing, project, req->query, &err) == -1) {
         query_fini(&query);
         refuse(req, reply, REFUSAL_BAD_PARAMETER, err.text);
         return;
@@ -188,9 +204,11 @@ static int read_trace(struct daemon *daemon, const struct trace_key *key, struct
 
 void api_read_trace(void *arg, struct http_request *req, struct http_reply *reply)
 {
-    struct trace_key key = {.project = PROJECT_DEFAULT, .deadline_ms = req->deadline_ms};
+    struct trace_key key = {.deadline_ms = req->deadline_ms};
     struct answer answer;
     struct err err = {{0}};
+    if (find_project(arg, req, &key.project, reply) == -1)
+        return;
     struct slice id = slice_of(req->path + strlen(TRACE_PREFIX));
     if (codec_hex_decode(id, key.trace_id, sizeof key.trace_id) == -1) {
         refuse(req, reply, REFUSAL_NOT_FOUND, "a trace id is 32 hex digits");

@@ -10,6 +10,7 @@
 #include "common/metrics.h"
 #include "common/options.h"
 #include "store/gate.h"
+#include "store/keys.h"
 #include "store/readers.h"
 #include "store/writer.h"
 
@@ -29,11 +30,9 @@ struct daemon {
     writer_t *writer;
     readers_t *readers;
     struct gate gate;
+    keys_t *keys;
     struct ingest_series series[DOOR_COUNT];
     httpd_t *door;
 };
-
-/* The project of requests whose key names none. */
-#define PROJECT_DEFAULT "default"
 
 #endif

@@ -101,11 +101,11 @@ static int make_key(const struct daemon *daemon, const struct http_request *req,
 
 /* Inflates and decodes the body into the request. */
 static enum batch_result decode(const struct daemon *daemon, const struct http_request *req,
-                                const struct ingest_format *format, struct backend_request *request,
-                                struct err *err)
+                                const struct ingest_format *format, unsigned types,
+                                struct backend_request *request, struct err *err)
 {
     struct slice body = {.data = req->body.data, .len = req->body.len};
-    struct batch_policy policy = {.now_ns = clock_wall_ns(), .types = EVENT_BITS_ALL};
+    struct batch_policy policy = {.now_ns = clock_wall_ns(), .types = types};
     struct slice plain;
     struct buf inflated;
     buf_init(&inflated, INFLATE_FACTOR * daemon->options->max_body_bytes);
@@ -178,6 +178,12 @@ static void ingest(struct daemon *daemon, enum ingest_door door, const struct ht
                    struct http_reply *reply)
 {
     uint64_t started_us = clock_mono_us();
+    struct key_holder holder;
+    if (!keys_find(daemon->keys, req->key, RIGHT_SEND, &holder) ||
+        (holder.scope == GRANT_SC && door != DOOR_NATIVE)) {
+        refuse(req, reply, REFUSAL_WRONG_SCOPE, "this key does not send to this path");
+        return;
+    }
     const struct ingest_format *format = find_format(door, httpd_header(req, "Content-Type"));
     if (!format) {
         refuse(req, reply, REFUSAL_BAD_TYPE, door_types[door]);
@@ -189,8 +195,9 @@ static void ingest(struct daemon *daemon, enum ingest_door door, const struct ht
     }
     struct err err = {{0}};
     struct backend_request *request = backend_request_new();
-    request->project = PROJECT_DEFAULT;
-    enum batch_result result = decode(daemon, req, format, request, &err);
+    request->project = holder.project;
+    unsigned types = holder.scope == GRANT_SC ? EVENT_BIT(EVENT_SCORE) : EVENT_BITS_ALL;
+    enum batch_result result = decode(daemon, req, format, types, request, &err);
     size_t held_bytes = batch_bytes(&request->batch);
     gate_leave(&daemon->gate, held_bytes);
     if (result == BATCH_OK)

@@ -74,6 +74,7 @@ static void stop(void **self_p)
     readers_destroy(&self->readers);
     writer_destroy(&self->writer);
     self->backend->close(&self->store);
+    keys_destroy(&self->keys);
     gate_fini(&self->gate);
     free(self);
 }
@@ -92,6 +93,9 @@ static void open_series(struct daemon *self)
 
 static int open_parts(struct daemon *self, unsigned roles, struct err *err)
 {
+    self->keys = keys_new(&self->options->ingest_key, err);
+    if (!self->keys)
+        return -1;
     self->store = self->backend->open(self->options->data, err);
     if (!self->store)
         return -1;

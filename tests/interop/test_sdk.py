@@ -53,7 +53,7 @@ def test_sdk_items_arrive_once_through_crash_and_outage(site, sdk_sender, compre
 @pytest.mark.parametrize("encoding", ["proto", "json"])
 def test_sdk_traces_are_read_back_from_the_daemon_as_sent(site, sdk_sender, encoding):
     """The daemon asks for a key; the relay keeps the sender's with each request and passes it on."""
-    daemon = site.daemon(ingest_key=KEY)
+    daemon = site.daemon(ingest_key="default/ad=" + KEY)
     relay = site.relay(upstream=[daemon.url], **RELAY)
     with SdkSender(sdk_sender, relay, key=KEY, gzip=True, json=encoding == "json",
                    **{**LOAD, "logs": 0, "points": 0}) as sender:

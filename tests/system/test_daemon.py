@@ -400,17 +400,85 @@ def test_otlp_partial_success(site):
     assert (empty.status, counts(empty)) == (200, (0, 0, 0))
 
 
+KEY, SHOP_IN, SHOP_RD, SHOP_SC, SHOP_AD = (f"key-{n}-of-enough-letters" for n in range(5))
+KEYS = [KEY, "shop/in=" + SHOP_IN, "shop/rd=" + SHOP_RD, "shop/sc=" + SHOP_SC, "shop/ad=" + SHOP_AD]
+
+
+def bearer(key):
+    return {"Authorization": "Bearer " + key}
+
+
 def test_wrong_and_missing_key(site):
-    daemon = site.daemon(ingest_key="right-key-of-16-letters")
+    daemon = site.daemon(ingest_key=KEYS)
     request = otlp_request(1)
-    for headers in ({}, {"Authorization": "Bearer wrong"}, {"x-mcpd-key": "wrong"}):
+    for headers in ({}, bearer("wrong"), {"x-mcpd-key": "wrong"}, bearer(""),
+                    bearer("shop/in=" + SHOP_IN)):
         assert send(daemon, request, **headers).status == 401
+        assert http.get(daemon.port, "/v1/traces", headers=headers).status == 401
     assert Store(daemon.data).count_spans() == 0
-    assert http.get(daemon.port, "/v1/traces").status == 401
     assert http.get(daemon.port, "/readyz").status == 200
-    right = {"Authorization": "Bearer right-key-of-16-letters"}
-    assert send(daemon, request, **right).status == 200
-    assert http.get(daemon.port, "/v1/traces", headers=right).status == 200
+    assert send(daemon, request, **{"x-mcpd-key": KEY}).status == 200
+    # Bearer comes first.
+    assert send(daemon, request, **{"x-mcpd-key": "wrong"}, **bearer(KEY)).status == 200
+
+
+def test_scopes(site):
+    daemon = site.daemon(ingest_key=KEYS)
+    score = json.dumps({"schema": 1, "events": [
+        {"type": "score", "id": "s", "name": "n", "value": 1, "data_type": "number",
+         "session_id": "x"}]}).encode()
+    for key, sends, scores, reads in ((KEY, 200, 200, 403), (SHOP_IN, 200, 200, 403),
+                                      (SHOP_RD, 403, 403, 200), (SHOP_SC, 403, 200, 403),
+                                      (SHOP_AD, 200, 200, 200)):
+        for request in (otlp_request(1), native_request(1)):
+            reply = send(daemon, request, **bearer(key))
+            if key == SHOP_SC and request.path == "/v1/ingest":
+                assert (reply.status, counts(reply)) == (400, (0, 0, 3))
+            else:
+                assert reply.status == sends, (key, request.path)
+        reply = http.post(daemon.port, "/v1/ingest", score, JSON, bearer(key))
+        assert reply.status == scores, key
+        for path in ("/v1/traces", "/v1/scores", "/v1/traces/" + new_trace_id()):
+            reply = http.get(daemon.port, path, headers=bearer(key))
+            assert reply.status == (404 if reads == 200 and path.count("/") == 3 else reads), key
+            if reads == 403:
+                assert json.loads(reply.body)["error"]["code"] == "wrong_scope"
+
+
+def test_projects_do_not_see_each_other(site):
+    """The same request in two projects is two requests; a key reads its own project only."""
+    daemon = site.daemon(ingest_key=KEYS + ["default/rd=reads-the-default-project"])
+    request = otlp_request(1, "same-key")
+    for key in (KEY, SHOP_IN):
+        assert counts(send(daemon, request, **bearer(key))) == (3, 0, 0)
+        assert counts(send(daemon, request, **bearer(key))) == (0, 3, 0)
+    assert counts(send(daemon, native_request(2), **bearer(SHOP_IN))) == (3, 0, 0)
+    for key, traces in ((SHOP_RD, 2), ("reads-the-default-project", 1)):
+        reply = http.get(daemon.port, "/v1/traces", headers=bearer(key))
+        assert len(json.loads(reply.body)["traces"]) == traces
+    for query, status in (("?project=shop", 200), ("?project=default", 400)):
+        reply = http.get(daemon.port, "/v1/traces" + query, headers=bearer(SHOP_RD))
+        assert reply.status == status
+
+
+def test_relay_keeps_each_senders_project(site):
+    """Without a key of its own a relay passes each sender's on, and the project with it."""
+    daemon = site.daemon(ingest_key=KEYS)
+    relay = site.relay(upstream=[daemon.url], ingest_key=KEYS)
+    for key, number in ((KEY, 1), (SHOP_IN, 2), (SHOP_IN, 3)):
+        assert send(relay, native_request(number), **bearer(key)).status == 202
+    relay.wait_metric("mcpd_relay_delivered_total", 3)
+    assert Store(daemon.data).query(
+        "select name, count(*) from traces join projects on id = project group by 1 order by 1"
+    ) == [("default", 1), ("shop", 2)]
+
+
+def test_key_given_twice_is_refused_at_start(site):
+    refused = run_once("daemon", "--data", site.folder / "x.db", "--listen", "127.0.0.1:0",
+                       "--ingest-key", "shop/in=the-same-key-here", "--ingest-key",
+                       "the-same-key-here")
+    assert refused.returncode != 0 and "--ingest-key" in refused.stderr
+    assert "the-same-key-here" not in refused.stderr
 
 
 def test_methods_and_paths(site):
