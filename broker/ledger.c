@@ -53,8 +53,8 @@ ledger_t *ledger_new(uint32_t capacity)
     self->capacity = capacity;
     self->hash_mask = buckets - 1;
     self->entries = calloc(capacity, sizeof *self->entries);
-    self->hash = calloc(buckets, sizeof *self->hash);
-    self->heap = calloc(capacity + 1, sizeof *self->heap);
+    self->hash = calloc(buckets, sizeof(struct entry *));
+    self->heap = calloc(capacity + 1, sizeof(struct entry *));
     if (self->entries == NULL || self->hash == NULL || self->heap == NULL)
         abort();
     struct entry_list *list = &self->lists[ENTRY_FREE];

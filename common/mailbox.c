@@ -29,12 +29,11 @@ void mailbox_fini(struct mailbox *self)
 
 void mailbox_post(struct mailbox *self, struct mailbox_item *item)
 {
-    const uint64_t one = 1;
     item->next = atomic_load_explicit(&self->top, memory_order_relaxed);
     while (!atomic_compare_exchange_weak(&self->top, &item->next, item))
         ;
     if (atomic_load(&self->is_sleeping) && atomic_exchange(&self->is_sleeping, false))
-        (void)!write(self->fd, &one, sizeof one); /* fails only when it is readable anyway */
+        (void)eventfd_write(self->fd, 1); /* fails only when it is readable anyway */
 }
 
 struct mailbox_item *mailbox_take(struct mailbox *self)
@@ -68,8 +67,8 @@ int mailbox_fd(const struct mailbox *self)
 
 void mailbox_woken(struct mailbox *self, bool has_event)
 {
-    uint64_t count;
+    eventfd_t count;
     atomic_store(&self->is_sleeping, false);
     if (has_event)
-        (void)!read(self->fd, &count, sizeof count);
+        (void)eventfd_read(self->fd, &count);
 }

@@ -69,7 +69,6 @@ static struct pending *pending_new(struct slice meta, struct buf *body, uint64_t
 
 static void post(struct handoff *self, struct pending *pending)
 {
-    const uint64_t one = 1;
     uintptr_t head = atomic_load_explicit(&self->head, memory_order_relaxed);
     do {
         pending->channel = head & CHANNEL_MASK;
@@ -77,7 +76,7 @@ static void post(struct handoff *self, struct pending *pending)
     } while (
         !atomic_compare_exchange_weak(&self->head, &head, (uintptr_t)pending | pending->channel));
     if (atomic_load(&self->is_sleeping) && atomic_exchange(&self->is_sleeping, false))
-        (void)!write(self->fd, &one, sizeof one); /* fails only when it is readable anyway */
+        (void)eventfd_write(self->fd, 1); /* fails only when it is readable anyway */
 }
 
 enum verdict handoff_submit(struct handoff *self, struct slice meta, struct buf *body,
@@ -123,10 +122,10 @@ bool handoff_may_sleep(struct handoff *self)
 
 void handoff_woken(struct handoff *self, bool has_event)
 {
-    uint64_t count;
+    eventfd_t count;
     atomic_store(&self->is_sleeping, false);
     if (has_event)
-        (void)!read(self->fd, &count, sizeof count);
+        (void)eventfd_read(self->fd, &count);
 }
 
 void pending_decide(struct pending *self, enum verdict verdict, unsigned *channels)

@@ -32,8 +32,7 @@ void frames_fini(struct frames *self)
 /* Receives one frame; one that has no place is dropped. Returns like frames_recv. */
 static int recv_frame(struct frames *self, void *socket, bool *has_more)
 {
-    zmq_msg_t spare;
-    zmq_msg_t *frame = self->count < self->max ? &self->at[self->count] : &spare;
+    zmq_msg_t *frame = self->count < self->max ? &self->at[self->count] : &self->surplus;
     zmq_msg_init(frame);
     while (zmq_msg_recv(frame, socket, ZMQ_DONTWAIT) == -1) {
         if (errno == EINTR)
@@ -42,7 +41,7 @@ static int recv_frame(struct frames *self, void *socket, bool *has_more)
         return errno == EAGAIN ? 0 : -1;
     }
     *has_more = zmq_msg_more(frame);
-    if (frame == &spare) {
+    if (frame == &self->surplus) {
         self->is_overfull = true;
         zmq_msg_close(frame);
     } else {

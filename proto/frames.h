@@ -20,7 +20,8 @@ struct frames {
     zmq_msg_t *at;
     unsigned count;
     unsigned max;
-    bool is_overfull; /* had more frames than max; those were dropped */
+    bool is_overfull;  /* had more frames than max; those were dropped */
+    zmq_msg_t surplus; /* one of them */
 };
 
 void frames_init(struct frames *self, unsigned max);
