@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define GATEWAY_BROKERS_MAX 16
+
 /* HOST:PORT with a numeric IPv4 host. The door's library takes more (port suffixes that turn on
  * TLS, which it cannot do safely), hence the strictness. */
 static int check_address(const char *flag, const char *address, struct err *err)
@@ -47,11 +49,14 @@ static int check_listen(const struct options *self, struct err *err)
     return 0;
 }
 
-static int check_broker(const struct options *self, struct err *err)
+static int check_brokers(const struct options *self, size_t most, struct err *err)
 {
-    if (self->broker.count == 1)
+    size_t given = self->broker.count;
+    if (given >= 1 && given <= most)
         return 0;
-    return err_set(err, "--broker: exactly one endpoint is needed, %zu given", self->broker.count);
+    if (most == 1)
+        return err_set(err, "--broker: exactly one endpoint is needed, %zu given", given);
+    return err_set(err, "--broker: 1 to %zu endpoints are needed, %zu given", most, given);
 }
 
 int options_check(const struct options *self, enum role_bits role, struct err *err)
@@ -65,7 +70,9 @@ int options_check(const struct options *self, enum role_bits role, struct err *e
         return -1;
     if ((role & (R_RELAY | R_COURIER)) && self->upstream.count == 0)
         return err_set(err, "--upstream: at least one is needed, as http://mcpd.internal:4317");
-    if ((role & (R_GATEWAY | R_COURIER)) && check_broker(self, err) == -1)
+    if ((role & R_GATEWAY) && check_brokers(self, GATEWAY_BROKERS_MAX, err) == -1)
+        return -1;
+    if ((role & R_COURIER) && check_brokers(self, 1, err) == -1)
         return -1;
     if ((role & (R_RELAY | R_BROKER | R_DAEMON)) && !*self->data)
         return err_set(err, "--data: an empty path is refused");

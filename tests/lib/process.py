@@ -243,10 +243,11 @@ class Site:
         return self._add(Relay, "broker", options, port, env, binary, name, start)
 
     def gateway(self, broker, *, name=None, env=None, binary="mcpd", start=True, **options):
-        """broker: the broker process, found by its ipc socket."""
+        """broker: the broker process, or a list of them, found by their ipc sockets."""
         port = free_port()
+        brokers = broker if isinstance(broker, (list, tuple)) else [broker]
         options = {"listen": f"127.0.0.1:{port}",
-                   "broker": f"ipc://{broker.spool.resolve()}/gateway.sock",
+                   "broker": [f"ipc://{b.spool.resolve()}/gateway.sock" for b in brokers],
                    "drain_delay": "0s", **options}
         return self._add(Process, "gateway", options, port, env, binary, name, start)
 
