@@ -3,6 +3,7 @@
 two scripted upstreams, A before B."""
 import hashlib
 import pathlib
+import random
 import time
 
 import pytest
@@ -133,9 +134,18 @@ def test_another_copy_being_stored_is_waited_for(site, a, b, answer):
     assert not b.requests and counts(relay)["failovers"] == 0
 
 
-def test_a_retry_after_is_kept_to(site, a, b):
+TWO_SECONDS = {
+    "seconds": [("Retry-After", "2")],
+    "a date of a clock that is years behind": [("Date", "Thu, 01 Jan 2015 00:00:00 GMT"),
+                                               ("Retry-After", "Thu, 01 Jan 2015 00:00:02 GMT")],
+    "two of them": [("Retry-After", "3600"), ("Retry-After", "2")],
+}
+
+
+@pytest.mark.parametrize("how", TWO_SECONDS)
+def test_a_retry_after_is_kept_to(site, a, b, how):
     relay = site.relay(upstream=[a.url, b.url])
-    a.next(Reply(429, {"Retry-After": "2"}))
+    a.next(Reply(429, TWO_SECONDS[how]))
     send(relay)
     refused = a.wait_for(1)[0]
 
@@ -299,3 +309,41 @@ def test_probes_are_answered_where_the_option_says(site, a):
     wait_until(lambda: a.probes, 10, "a probe")
     assert a.probes[0].target == "/p/health/up"
     wait_until(lambda: (relay.readyz() or (0, ""))[1].startswith("ok"), 10, "ready")
+
+
+def spoiled(dice):
+    """An answer with something wrong somewhere; seldom a good one."""
+    body = dice.choice([b"{}", b"", b'{"partialSuccess":{"rejectedSpans":"', b"\x0a\xff\xff\x08"])
+    headers = [("Retry-After", dice.choice(["1", "-1", "9" * 40, "", "soon", "\x80", "1,2"])),
+               ("Date", dice.choice(["Thu, 01 Jan 1970 00:00:00 GMT", "x" * 5000])),
+               ("Content-Type", dice.choice(["application/x-protobuf", "a/b" * 500, ""])),
+               ("mcpd-wait", dice.choice(["in-fligh", "\t", "no"]))]
+    status = dice.choice([100, 101, 199, 204, 304, 302, 401, 429, 500, 503, 599, 600, 999])
+    data = bytearray(Reply(status, dice.sample(headers, dice.randrange(5)), body).bytes)
+    for _ in range(dice.randrange(4)):
+        at = dice.randrange(len(data))
+        dice.choice([lambda: data.insert(at, dice.randrange(256)), lambda: data.pop(at),
+                     lambda: data.__setitem__(at, dice.randrange(256)),
+                     lambda: data.__delitem__(slice(at, None))])()
+        if not data:
+            break
+    return Raw(bytes(data))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_spoiled_answers_harm_nobody(site, a, b, seed):
+    """Requests are offered to 60 upstreams that spoil one answer each, then to a good one."""
+    dice = random.Random(seed)
+    doors = [f"{a.url}/{number} timeout=1s probe=off" for number in range(60)]
+    for number in range(60):
+        a.when(lambda request, n=number: request.target.startswith(f"/{n}/"), spoiled(dice),
+               Reply(503))
+    relay = site.relay(upstream=[*doors, b.url], workers=1)
+    sent = 0
+    while len({request.target for request in a.requests}) < 60:
+        send(relay, Idempotency_Key=f"k{sent}")
+        sent += 1
+        wait_settled(relay, sent)
+    assert relay.is_alive()
+    send(relay, Idempotency_Key="last")
+    wait_until(lambda: "last" in b.by_key(), 10, "a request goes all the way")
