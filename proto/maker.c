@@ -10,7 +10,7 @@
 
 #include "proto/codec.h"
 
-#define SCRATCH_MAX ((size_t)512 * 1024 * 1024)
+#define SCRATCH_MAX ((size_t)256 * 1024 * 1024)
 #define JSON_MAX    ((size_t)256 * 1024 * 1024)
 #define DAY_NS      (UINT64_C(86400) * 1000000000)
 
