@@ -77,6 +77,7 @@ void batch_init(struct batch *self)
 
 void batch_fini(struct batch *self)
 {
+    free(self->derived);
     free(self->events);
     arena_fini(&self->arena);
     *self = (struct batch){0};
@@ -89,18 +90,33 @@ void batch_limit(struct batch *self, size_t body_len)
         ARENA_BASE + (body_len < room / ARENA_FACTOR ? body_len * ARENA_FACTOR : room);
 }
 
+/* Makes room for one more; the first time for so many. */
+static void grow(struct event **events, size_t count, size_t *capacity, size_t first)
+{
+    if (count < *capacity)
+        return;
+    *capacity = *capacity ? *capacity * 2 : first;
+    *events = realloc(*events, *capacity * sizeof(**events));
+    if (!*events)
+        abort();
+}
+
+struct event *batch_derive(struct batch *self, enum event_type type)
+{
+    assert(self->event_count > 0);
+    if (self->derived_count >= BATCH_OTLP_EVENTS_MAX)
+        return NULL;
+    grow(&self->derived, self->derived_count, &self->derived_capacity, 4);
+    struct event *event = &self->derived[self->derived_count++];
+    *event = (struct event){.type = type, .index = self->events[self->event_count - 1].index};
+    return event;
+}
+
 struct event *batch_add(struct batch *self, enum event_type type)
 {
     if (self->sent >= BATCH_OTLP_EVENTS_MAX)
         return NULL;
-    if (self->event_count == self->event_capacity) {
-        size_t capacity = self->event_capacity ? self->event_capacity * 2 : 64;
-        struct event *events = realloc(self->events, capacity * sizeof(*events));
-        if (!events)
-            abort();
-        self->events = events;
-        self->event_capacity = capacity;
-    }
+    grow(&self->events, self->event_count, &self->event_capacity, 64);
     struct event *event = &self->events[self->event_count++];
     *event = (struct event){.type = type, .index = (uint32_t)self->sent++};
     struct span *span = &event->span;

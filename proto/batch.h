@@ -223,7 +223,8 @@ struct score {
     enum score_type type;
     enum score_target target;
     double number;     /* finite; of a boolean 0 or 1; 0 for label and text */
-    struct slice text; /* of a label (1 to 200 characters) or text (up to 500) */
+    struct slice text; /* of a label (1 to 200 characters) or text (up to 500); of a number the
+                          label that it came with, if any */
     uint8_t trace_id[16];
     uint8_t span_id[8];
     struct slice session;
@@ -272,6 +273,11 @@ struct batch {
     struct arena arena; /* owns everything the slices point to */
     struct event *events;
     size_t event_count;
+    /* What follows from the events without having been sent as such: a score (source "otel") for
+     * each evaluation that a span or log record tells of. To be stored with them, and counted
+     * nowhere; their index is that of the event they come from. */
+    struct event *derived;
+    size_t derived_count;
     struct reject *rejects;       /* the first BATCH_REJECTS_KEPT */
     size_t reject_count;          /* kept ones */
     size_t rejected;              /* all of them */
@@ -279,6 +285,7 @@ struct batch {
     struct slice idempotency_key; /* a native body's own, checked; else empty */
 
     size_t event_capacity; /* batch.c's own */
+    size_t derived_capacity;
 };
 
 void batch_init(struct batch *self);
@@ -290,6 +297,8 @@ void batch_limit(struct batch *self, size_t body_len);
 /* For decoders. The next event, zeroed (tokens set to none) and counted as sent; it becomes part of
  * the batch at once. Null when BATCH_OTLP_EVENTS_MAX were sent already. */
 struct event *batch_add(struct batch *self, enum event_type type) MUST_USE;
+/* For decoders. A zeroed event that follows from the one added last; null over the same maximum. */
+struct event *batch_derive(struct batch *self, enum event_type type) MUST_USE;
 /* For decoders. Counts the next event as rejected; keeps the reason while there is room. */
 void batch_reject(struct batch *self, enum reject_code code, struct slice id, const char *message);
 /* For decoders. Turns the event that batch_add gave last into a rejected one. */

@@ -64,6 +64,8 @@ static int64_t token_count(const struct value *value)
 
 static bool can_hold(enum genai_column column, const struct value *value)
 {
+    if (column == GENAI_EVALUATION_VALUE)
+        return value->type == VALUE_INT || value->type == VALUE_DOUBLE;
     if (is_tokens(column))
         return token_count(value) != BATCH_TOKENS_NONE;
     return value->type == VALUE_INT || (value->type == VALUE_TEXT && value->text.len > 0);
@@ -122,6 +124,11 @@ bool genai_is_content(struct slice key)
 {
     const struct row *row = find_row(key);
     return row && row->column == GENAI_CONTENT;
+}
+
+bool genai_is_evaluation(struct slice event_name)
+{
+    return slice_equals(event_name, "gen_ai.evaluation.result");
 }
 
 const struct value *genai_exception_type(struct slice event_name, const struct value *members)

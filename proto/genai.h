@@ -26,6 +26,10 @@ enum genai_column {
     GENAI_OUT_TOK,
     GENAI_CACHE_TOK,
     GENAI_REASON_TOK,
+    GENAI_EVALUATION_NAME, /* these four: of a score, see genai_is_evaluation */
+    GENAI_EVALUATION_VALUE,
+    GENAI_EVALUATION_LABEL,
+    GENAI_EVALUATION_EXPLANATION,
     GENAI_COLUMN_COUNT,
     GENAI_CONTENT = GENAI_COLUMN_COUNT, /* fills no column */
 };
@@ -59,6 +63,9 @@ struct genai_slot {
  * found is left alone. -1 over the arena's maximum. */
 int genai_fill(const struct genai_found *self, struct arena *arena, const struct genai_slot *slots,
                void *out) MUST_USE;
+
+/* A span event, or log record, of this name says how something was judged: a score. */
+bool genai_is_evaluation(struct slice event_name);
 
 /* The exception's type where a span event of this name and with these attributes is an exception;
  * else null. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "proto/raw_log.h"
 
+#include "proto/raw_score.h"
 #include "proto/utf8.h"
 
 #define SEVERITY_MAX 24
@@ -93,5 +94,9 @@ enum batch_result raw_log_add(struct maker *maker, struct raw_log *raw)
     struct event *event = maker_add(maker, EVENT_LOG);
     if (!event)
         return BATCH_TOO_MANY_EVENTS;
-    return fill(maker, &event->log, raw) == 0 ? BATCH_OK : maker_too_large(maker);
+    if (fill(maker, &event->log, raw) == -1 ||
+        raw_score_derive(maker, raw->event_name, raw->attributes, raw->time_ns, &raw->trace_id,
+                         &raw->span_id, -1) == -1)
+        return maker_too_large(maker);
+    return BATCH_OK;
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "proto/raw_score.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
+#include "proto/codec.h"
 #include "proto/utf8.h"
 
 #define LABEL_MAX   200 /* characters */
@@ -165,6 +168,65 @@ enum batch_result raw_score_add(struct maker *maker, const struct raw_score *raw
         return BATCH_TOO_MANY_EVENTS;
     event->score = score;
     return fill_score(maker, &event->score, raw) == 0 ? BATCH_OK : maker_too_large(maker);
+}
+
+/* Derived scores */
+
+#define DERIVED_ID_SIZE 96
+
+static struct slice found_text(const struct genai_found *found, enum genai_column column)
+{
+    const struct value *value = found->columns[column].value;
+    return value && value->type == VALUE_TEXT ? value->text : (struct slice){0};
+}
+
+/* So that a resent span gives the same score, and two evaluations of a span two. */
+static struct slice derived_id(const struct raw_id *trace_id, const struct raw_id *span_id,
+                               int64_t place, char out[DERIVED_ID_SIZE])
+{
+    char trace[2 * TRACE_ID_LEN + 1] = "", span[2 * SPAN_ID_LEN + 1] = "";
+    if (place < 0)
+        return (struct slice){0};
+    codec_hex_encode(trace_id->bytes, TRACE_ID_LEN, trace);
+    codec_hex_encode(span_id->bytes, SPAN_ID_LEN, span);
+    int len = snprintf(out, DERIVED_ID_SIZE, "otel-%s-%s-%" PRId64, trace, span, place);
+    return (struct slice){out, (size_t)len};
+}
+
+int raw_score_derive(struct maker *maker, struct slice event_name, const struct value *members,
+                     uint64_t time_ns, const struct raw_id *trace_id, const struct raw_id *span_id,
+                     int64_t place)
+{
+    char id[DERIVED_ID_SIZE];
+    struct genai_found found = {0};
+    struct score score = {0};
+    if (!(maker->policy->types & EVENT_BIT(EVENT_SCORE)) || !genai_is_evaluation(event_name))
+        return 0;
+    genai_find(&found, members);
+    const struct value *label = found.columns[GENAI_EVALUATION_LABEL].value;
+    const struct value *number = found.columns[GENAI_EVALUATION_VALUE].value;
+    struct value value = number ? *number : label ? *label : (struct value){0};
+    struct raw_score raw = {
+        .id = derived_id(trace_id, span_id, place, id),
+        .name = found_text(&found, GENAI_EVALUATION_NAME),
+        .value = &value,
+        .trace_id = *trace_id,
+        .span_id = *span_id,
+        .source = slice_of("otel"),
+        .comment = found_text(&found, GENAI_EVALUATION_EXPLANATION),
+        .time_ns = time_ns,
+    };
+    if (check_score(maker, &raw, &score).message)
+        return 0;
+    struct event *event = batch_derive(maker->batch, EVENT_SCORE);
+    if (!event)
+        return 0;
+    event->score = score;
+    if (fill_score(maker, &event->score, &raw) == -1)
+        return -1;
+    if (score.type != SCORE_NUMBER || !label || label->type != VALUE_TEXT)
+        return 0;
+    return utf8_clean(&maker->batch->arena, label->text, LABEL_MAX, &event->score.text);
 }
 
 /* Runs */

@@ -34,6 +34,13 @@ struct raw_run {
     struct value *attributes;
 };
 
+/* Derives a score from an evaluation of this name and with these attributes, if it is one, and if
+ * what it says makes a score. Belongs to the event that was added last. -1 over the batch's memory.
+ * place distinguishes the evaluations of a span; -1: there is only one. */
+int raw_score_derive(struct maker *maker, struct slice event_name, const struct value *members,
+                     uint64_t time_ns, const struct raw_id *trace_id, const struct raw_id *span_id,
+                     int64_t place) MUST_USE;
+
 /* As raw_span_add. */
 enum batch_result raw_score_add(struct maker *maker, const struct raw_score *raw) MUST_USE;
 enum batch_result raw_run_add(struct maker *maker, const struct raw_run *raw) MUST_USE;

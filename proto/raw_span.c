@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/codec.h"
+#include "proto/raw_score.h"
 #include "proto/utf8.h"
 
 static const struct genai_slot slots[] = {
@@ -211,6 +212,19 @@ static int fill_span(struct maker *maker, struct span *span, struct raw_span *ra
     return json_out_keep(&maker->attrs, arena, &span->attrs);
 }
 
+/* What its events tell of how it was judged. */
+static int derive_scores(struct maker *maker, const struct raw_span *raw)
+{
+    int64_t place = 0;
+    for (const struct raw_event *event = raw->events; event; event = event->next, place++) {
+        uint64_t time_ns = event->time_ns ? event->time_ns : raw->start_ns;
+        if (raw_score_derive(maker, event->name, event->attributes, time_ns, &raw->trace_id,
+                             &raw->span_id, place) == -1)
+            return -1;
+    }
+    return 0;
+}
+
 static void reject(struct maker *maker, const struct raw_span *raw, struct finding finding)
 {
     char hex[2 * SPAN_ID_LEN];
@@ -234,5 +248,7 @@ enum batch_result raw_span_add(struct maker *maker, struct raw_span *raw)
     struct event *event = maker_add(maker, EVENT_SPAN);
     if (!event)
         return BATCH_TOO_MANY_EVENTS;
-    return fill_span(maker, &event->span, raw) == 0 ? BATCH_OK : maker_too_large(maker);
+    if (fill_span(maker, &event->span, raw) == -1 || derive_scores(maker, raw) == -1)
+        return maker_too_large(maker);
+    return BATCH_OK;
 }

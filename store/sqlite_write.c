@@ -132,6 +132,18 @@ static enum step write_rejects(backend_conn_t *conn, const struct backend_reques
     return STEP_NEW;
 }
 
+/* What follows from the events; nobody sent it, so nobody is told what became of it. */
+static enum step write_derived(struct writing *writing, bool is_alone)
+{
+    for (size_t i = 0; i < writing->request->batch.derived_count; i++) {
+        const struct event *event = &writing->request->batch.derived[i];
+        enum step step = steps[event->type](writing, event);
+        if (step == STEP_STORE || (step == STEP_DATA && !is_alone))
+            return step;
+    }
+    return STEP_NEW;
+}
+
 /* The events of a request whose key is new. is_alone: nothing else is in the transaction, so an
  * event that the database refuses is left out instead of failing all. */
 static enum step write_events(backend_conn_t *conn, struct backend_request *request,
@@ -154,7 +166,7 @@ static enum step write_events(backend_conn_t *conn, struct backend_request *requ
         }
     }
     request->counts = counts;
-    return STEP_NEW;
+    return write_derived(&writing, is_alone);
 }
 
 static enum step write_request(backend_conn_t *conn, struct backend_request *request, bool is_alone,

@@ -159,6 +159,10 @@ static inline void batch_check(const struct batch *batch, const struct batch_pol
         next_index = batch->events[i].index + 1;
         batch_check_event(&batch->events[i], policy);
     }
+    for (size_t i = 0; i < batch->derived_count; i++) {
+        BATCH_CHECK(batch->derived[i].index < batch->sent);
+        batch_check_event(&batch->derived[i], policy);
+    }
     for (size_t i = 0; i < batch->reject_count; i++) {
         BATCH_CHECK(batch->rejects[i].code < REJECT_CODE_COUNT);
         BATCH_CHECK(utf8_is_clean(batch->rejects[i].id));

@@ -158,6 +158,42 @@ static void an_error_always_has_a_type(void **state)
     }
 }
 
+static void an_evaluation_gives_a_score(void **state)
+{
+    (void)state;
+    static const struct batch_policy all_types = {.now_ns = UINT64_C(1800000000000000000),
+                                                  .types = EVENT_BITS_ALL};
+    struct batch batch;
+    struct err err = {""};
+    static const char body[] =
+        "{\"events\":[{" NATIVE_SPAN ",\"events\":["
+        "{\"name\":\"gen_ai.evaluation.result\",\"ts_ns\":1700000000000000001,\"attrs\":{"
+        "\"gen_ai.evaluation.name\":\"relevance\",\"gen_ai.evaluation.score.value\":0.75,"
+        "\"gen_ai.evaluation.score.label\":\"pass\",\"gen_ai.evaluation.explanation\":\"why\"}},"
+        "{\"name\":\"gen_ai.evaluation.result\",\"attrs\":{\"gen_ai.evaluation.name\":\"tone\","
+        "\"gen_ai.evaluation.score.label\":\"kind\"}},"
+        "{\"name\":\"gen_ai.evaluation.result\",\"attrs\":{\"gen_ai.evaluation.name\":\"empty\"}},"
+        "{\"name\":\"other\",\"attrs\":{\"gen_ai.evaluation.name\":\"no\","
+        "\"gen_ai.evaluation.score.value\":1}}]}]}";
+    batch_init(&batch);
+    assert_int_equal(native_json(&batch, slice_of(body), &all_types, &err), BATCH_OK);
+    batch_check(&batch, &all_types);
+    assert_int_equal(batch.sent, 1);
+    assert_int_equal(batch.derived_count, 2);
+    const struct score *first = &batch.derived[0].score;
+    assert_text(first->id, "otel-0000000000000000000000000000000a-000000000000000b-0");
+    assert_text(first->name, "relevance");
+    assert_text(first->source, "otel");
+    assert_text(first->comment, "why");
+    assert_text(first->text, "pass");
+    assert_true(first->type == SCORE_NUMBER && first->number == 0.75);
+    assert_int_equal(first->target, SCORE_OF_SPAN);
+    assert_true(first->ts_ns == UINT64_C(1700000000000000001));
+    assert_text(batch.derived[1].score.text, "kind");
+    assert_int_equal(batch.derived[1].score.type, SCORE_LABEL);
+    batch_fini(&batch);
+}
+
 static void long_names_are_cut_in_columns_only(void **state)
 {
     (void)state;
@@ -202,6 +238,7 @@ int main(void)
         cmocka_unit_test(content_is_taken_out_of_attrs),
         cmocka_unit_test(a_span_without_content_has_none),
         cmocka_unit_test(an_error_always_has_a_type),
+        cmocka_unit_test(an_evaluation_gives_a_score),
         cmocka_unit_test(long_names_are_cut_in_columns_only),
         cmocka_unit_test(otlp_goes_through_the_same_table),
     };
