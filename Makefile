@@ -91,7 +91,7 @@ $(BUILD)/lint/%.ok: %.c .clang-tidy | $(BUILD)/gen/otlp.pb-c.h
 	$(Q)clang-tidy --quiet --warnings-as-errors='*' $< -- $(LINTC) 2>$@.log || { cat $@.log; exit 1; }
 	@touch $@
 docs: all
-	for page in options metrics messages; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
+	for page in options metrics messages attributes; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
 demo: setup all
 	$(PYTHON) tests/demo.py
 run: all

@@ -13,6 +13,7 @@
 #include "common/role.h"
 #include "courier/courier_main.h"
 #include "gateway/gateway_main.h"
+#include "proto/genai.h"
 #include "proto/wire.h"
 #include "store/store_main.h"
 
@@ -116,6 +117,8 @@ static int print_docs(const char *page)
         metrics_markdown(stdout);
     else if (page && strcmp(page, "messages") == 0)
         wire_markdown(stdout);
+    else if (page && strcmp(page, "attributes") == 0)
+        genai_markdown(stdout);
     else
         return EXIT_USAGE;
     return EXIT_SUCCESS;

@@ -140,3 +140,58 @@ const struct value *genai_exception_type(struct slice event_name, const struct v
             return member;
     return NULL;
 }
+
+static const char *column_name(unsigned column)
+{
+    static const char *const names[] = {
+        [GENAI_OP] = "op",
+        [GENAI_PROVIDER] = "provider",
+        [GENAI_MODEL] = "model",
+        [GENAI_TOOL] = "tool",
+        [GENAI_AGENT] = "agent",
+        [GENAI_SESSION] = "session",
+        [GENAI_USER_ID] = "user_id",
+        [GENAI_MCP_METHOD] = "mcp_method",
+        [GENAI_MCP_SESSION] = "mcp_session",
+        [GENAI_SERVICE] = "service",
+        [GENAI_ENV] = "env",
+        [GENAI_ERROR_TYPE] = "error",
+        [GENAI_IN_TOK] = "in_tok",
+        [GENAI_OUT_TOK] = "out_tok",
+        [GENAI_CACHE_TOK] = "cache_tok",
+        [GENAI_REASON_TOK] = "reason_tok",
+        [GENAI_EVALUATION_NAME] = "a score's name",
+        [GENAI_EVALUATION_VALUE] = "a score's value",
+        [GENAI_EVALUATION_LABEL] = "a score's label",
+        [GENAI_EVALUATION_EXPLANATION] = "a score's comment",
+        [GENAI_CONTENT] = "content",
+    };
+    return names[column];
+}
+
+void genai_markdown(FILE *out)
+{
+    fputs(
+        "# Attributes that have a meaning\n\n"
+        "Generated from `proto/genai.def`. Of several names the first one that is there fills the\n"
+        "column; a span's own attribute wins over its resource's. All attributes are kept as they\n"
+        "came, too, but for content: what people and models said lies apart, so that it can be\n"
+        "dropped whole. Texts in columns are cut to 512 bytes. Token counts that are part of "
+        "another\n"
+        "one (cache, reasoning) are never added to it.\n\n"
+        "A span event or log record `gen_ai.evaluation.result` gives a score with the source "
+        "`otel`.\n\n"
+        "| Column | Attributes |\n|---|---|\n",
+        out);
+    for (unsigned column = 0; column <= GENAI_CONTENT; column++) {
+        const char *before = "";
+        fprintf(out, "| %s |", column_name(column));
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            if (rows[i].column != column)
+                continue;
+            fprintf(out, "%s `%s%s`", before, rows[i].name, rows[i].is_indexed ? ".N" : "");
+            before = ",";
+        }
+        fputs(" |\n", out);
+    }
+}

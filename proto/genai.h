@@ -6,6 +6,8 @@
 #ifndef MCPD_GENAI_H
 #define MCPD_GENAI_H
 
+#include <stdio.h>
+
 #include "proto/batch.h"
 #include "proto/value.h"
 
@@ -63,6 +65,9 @@ struct genai_slot {
  * found is left alone. -1 over the arena's maximum. */
 int genai_fill(const struct genai_found *self, struct arena *arena, const struct genai_slot *slots,
                void *out) MUST_USE;
+
+/* docs/attributes.md */
+void genai_markdown(FILE *out);
 
 /* A span event, or log record, of this name says how something was judged: a score. */
 bool genai_is_evaluation(struct slice event_name);
