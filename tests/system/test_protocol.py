@@ -375,6 +375,35 @@ def test_more_waiting_than_fits_into_memory_all_comes_out_in_order(site):
         wait_waiting(broker, 0)
 
 
+def test_more_failed_than_fits_into_memory_all_comes_again(site):
+    """Failed requests beyond half of the window are forgotten and found again when they are due."""
+    broker = site.broker()
+    total, size = 12_000, 1000
+    with Gateway(broker).hello() as gateway:
+        for start in range(0, total, size):
+            requests = [(meta(key=str(i)), b"") for i in range(start, start + size)]
+            assert gateway.submit(*requests) == [STORED] * size
+    with Courier(broker).hello(credit=500) as courier:
+        failed, done = set(), set()
+        while len(failed) < total:
+            lease = courier.lease()
+            if lease.meta["key"] in failed:  # due already while we fail others
+                done.add(lease.meta["key"])
+                courier.send("DONE", lease.token)
+            else:
+                failed.add(lease.meta["key"])
+                courier.send("RETRY", lease.token, 3000, 1, False, 1700000000)
+            courier.send("CREDIT", 1)
+        while len(done) < total:
+            lease = courier.lease(20)
+            assert (lease.rounds, lease.first_fail_s) == (1, 1700000000)
+            assert lease.meta["key"] not in done
+            done.add(lease.meta["key"])
+            courier.send("DONE", lease.token)
+            courier.send("CREDIT", 1)
+        wait_waiting(broker, 0)
+
+
 def test_message_has_a_name():
     """The harness itself: a header frame is version, type, array."""
     assert repr(Message([b"\x01\x0e\x90"])) == "PING[]"
