@@ -135,7 +135,7 @@ class Demo:
   Send a span to the relay, then read it at A:
 
     curl -s {self.relay.url}/v1/ingest -H 'content-type: application/json' -d \\
-      '{{"events":[{{"type":"span","trace_id":"'$(openssl rand -hex 16)'","span_id":"'$(openssl rand -hex 8)'",
+      '{{"events":[{{"type":"span","trace_id":"'$(tr -d - </proc/sys/kernel/random/uuid)'","span_id":"'$(tr -d - </proc/sys/kernel/random/uuid | cut -c-16)'",
         "name":"hello","kind":"internal","start_ns":'$(date +%s%N)',"end_ns":'$(date +%s%N)'}}]}}'
     curl -s {self.a.url}/v1/traces
 
