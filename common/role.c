@@ -194,8 +194,10 @@ static int start_and_serve(const struct program *program, const struct role_env 
     size_t count = 0;
     httpd_t *admin = NULL;
     int rc = start_all(program, env, running, &count, err);
-    if (rc == 0)
+    if (rc == 0) {
+        assert(count > 0); /* a program has a role */
         rc = open_admin_door(env, &running[count - 1], &admin, err);
+    }
     if (rc == 0) {
         log_at(LEVEL_INFO, "started", NULL, LOG_TEXT("program", program->name),
                LOG_TEXT("name", env->name));
