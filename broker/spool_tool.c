@@ -6,6 +6,7 @@
  */
 #include "broker/spool_tool.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -96,6 +97,7 @@ static int inspect(const struct look *self, size_t i, struct inspection *out, st
 {
     struct segment_header next;
     struct vouch vouch = {0};
+    assert(i < self->count && self->segnos != NULL);
     if (i + 1 < self->count &&
         inspect_header(self->seg_fd, self->segnos[i + 1], &next) == SEGMENT_VALID &&
         next.previous_segno == self->segnos[i])

@@ -32,8 +32,7 @@ void table_init(struct table *self, int dir_fd)
 static void segment_free(struct segment *segment)
 {
     fsio_close(segment->fd);
-    free(segment->bits);
-    free(segment->memories);
+    settled_fini(&segment->fates);
     free(segment);
 }
 
@@ -230,72 +229,18 @@ void table_set_other_bytes(struct table *self, uint64_t dead_bytes, uint64_t qua
     pthread_mutex_unlock(&self->mutex);
 }
 
-/* --- settled ordinals and histories --------------------------------------------------------------
- */
-
-static bool has_bit(const struct segment *segment, uint32_t ordinal)
-{
-    size_t byte = ordinal / 8;
-    return byte < segment->bits_len && (segment->bits[byte] >> (ordinal % 8) & 1) != 0;
-}
-
-static void set_bit(struct segment *segment, uint32_t ordinal)
-{
-    size_t byte = ordinal / 8;
-    if (byte >= segment->bits_len) {
-        size_t len = segment->records / 8 + 1;
-        if (len < segment->bits_len * 2 && !segment->is_sealed)
-            len = segment->bits_len * 2;
-        segment->bits = realloc(segment->bits, len);
-        if (segment->bits == NULL)
-            abort();
-        memset(segment->bits + segment->bits_len, 0, len - segment->bits_len);
-        segment->bits_len = len;
-    }
-    segment->bits[byte] |= (uint8_t)(1u << (ordinal % 8));
-}
-
-static size_t memory_index(const struct segment *segment, uint32_t ordinal)
-{
-    size_t low = 0, high = segment->memory_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (segment->memories[middle].ordinal < ordinal)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static struct memory *memory_of(const struct segment *segment, uint32_t ordinal)
-{
-    size_t i = memory_index(segment, ordinal);
-    bool is_there = i < segment->memory_count && segment->memories[i].ordinal == ordinal;
-    return is_there ? &segment->memories[i] : NULL;
-}
-
-static void forget(struct segment *segment, uint32_t ordinal)
-{
-    struct memory *memory = memory_of(segment, ordinal);
-    if (memory == NULL)
-        return;
-    size_t behind = segment->memory_count - (size_t)(memory - segment->memories) - 1;
-    memmove(memory, memory + 1, behind * sizeof *memory);
-    segment->memory_count--;
-}
+/* --- what became of records ------------------------------------------------------------------- */
 
 bool table_settle(struct table *self, uint64_t segno, uint32_t nonce32, uint32_t ordinal)
 {
     pthread_mutex_lock(&self->mutex);
     struct segment *segment = find(self, segno);
     bool is_new = segment != NULL && ordinal < segment->records &&
-                  segment_nonce32(segment->header.nonce) == nonce32 && !has_bit(segment, ordinal);
+                  segment_nonce32(segment->header.nonce) == nonce32 &&
+                  settled_add(&segment->fates, ordinal, segment->records);
     if (is_new) {
-        set_bit(segment, ordinal);
         segment->settled++;
         take(&self->waiting, 1);
-        forget(segment, ordinal);
     }
     pthread_mutex_unlock(&self->mutex);
     return is_new;
@@ -305,26 +250,9 @@ bool table_is_settled(struct table *self, uint64_t segno, uint32_t ordinal)
 {
     pthread_mutex_lock(&self->mutex);
     struct segment *segment = find(self, segno);
-    bool is_settled = segment == NULL || has_bit(segment, ordinal);
+    bool is_settled = segment == NULL || settled_has(&segment->fates, ordinal);
     pthread_mutex_unlock(&self->mutex);
     return is_settled;
-}
-
-static void insert_memory(struct segment *segment, uint32_t ordinal,
-                          const struct record_history *history)
-{
-    if (segment->memory_count == segment->memory_capacity) {
-        segment->memory_capacity = segment->memory_capacity == 0 ? 8 : segment->memory_capacity * 2;
-        segment->memories =
-            realloc(segment->memories, segment->memory_capacity * sizeof *segment->memories);
-        if (segment->memories == NULL)
-            abort();
-    }
-    size_t i = memory_index(segment, ordinal);
-    memmove(segment->memories + i + 1, segment->memories + i,
-            (segment->memory_count - i) * sizeof *segment->memories);
-    segment->memories[i] = (struct memory){ordinal, *history};
-    segment->memory_count++;
 }
 
 void table_remember(struct table *self, uint64_t segno, uint32_t ordinal,
@@ -332,13 +260,8 @@ void table_remember(struct table *self, uint64_t segno, uint32_t ordinal,
 {
     pthread_mutex_lock(&self->mutex);
     struct segment *segment = find(self, segno);
-    if (segment != NULL && ordinal < segment->records && !has_bit(segment, ordinal)) {
-        struct memory *memory = memory_of(segment, ordinal);
-        if (memory != NULL)
-            memory->history = *history;
-        else
-            insert_memory(segment, ordinal, history);
-    }
+    if (segment != NULL && ordinal < segment->records)
+        settled_remember(&segment->fates, ordinal, history);
     pthread_mutex_unlock(&self->mutex);
 }
 
@@ -346,18 +269,19 @@ bool table_recall(struct table *self, uint64_t segno, uint32_t ordinal, struct r
 {
     pthread_mutex_lock(&self->mutex);
     struct segment *segment = find(self, segno);
-    const struct memory *memory = segment == NULL ? NULL : memory_of(segment, ordinal);
-    if (memory != NULL)
-        *out = memory->history;
+    const struct record_history *history =
+        segment == NULL ? NULL : settled_recall(&segment->fates, ordinal);
+    if (history != NULL)
+        *out = *history;
     pthread_mutex_unlock(&self->mutex);
-    return memory != NULL;
+    return history != NULL;
 }
 
 static bool is_settled_range(const struct segment *segment, const struct record_ref *ref)
 {
     uint32_t n = ref->lost > 0 ? ref->lost : 1;
     for (uint32_t i = 0; i < n; i++)
-        if (!has_bit(segment, ref->id.ordinal + i))
+        if (!settled_has(&segment->fates, ref->id.ordinal + i))
             return false;
     return true;
 }
@@ -370,10 +294,10 @@ int table_filter(struct table *self, uint64_t segno, struct record_ref *refs, in
     for (int i = 0; i < n && segment != NULL; i++) {
         if (is_settled_range(segment, &refs[i]))
             continue;
-        const struct memory *memory = memory_of(segment, refs[i].id.ordinal);
+        const struct record_history *history = settled_recall(&segment->fates, refs[i].id.ordinal);
         refs[kept] = refs[i];
-        if (memory != NULL)
-            refs[kept].history = memory->history;
+        if (history != NULL)
+            refs[kept].history = *history;
         kept++;
     }
     pthread_mutex_unlock(&self->mutex);

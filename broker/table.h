@@ -14,12 +14,8 @@
 #include <stdint.h>
 
 #include "broker/segment.h"
+#include "broker/settled.h"
 #include "broker/spool.h"
-
-struct memory {
-    uint32_t ordinal;
-    struct record_history history;
-};
 
 /* Fields are the table's; a holder may read header and fd. */
 struct segment {
@@ -38,11 +34,7 @@ struct segment {
     bool is_sealed;
     bool is_removed;
     uint64_t used_at;
-    uint8_t *bits; /* settled ordinals; null: none */
-    size_t bits_len;
-    struct memory *memories; /* by ordinal */
-    size_t memory_count;
-    size_t memory_capacity;
+    struct settled fates;
 };
 
 struct table {
