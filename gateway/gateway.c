@@ -5,6 +5,7 @@
 
 #include "gateway/health.h"
 #include "gateway/receive.h"
+#include "gateway/validate.h"
 #include "proto/otlp_reply.h"
 
 /* Any POST on any path but the probes', which the door keeps for itself. */
@@ -28,6 +29,9 @@ struct gateway *gateway_start(const struct role_env *env, struct err *err)
         abort();
     /* With a key of our own for the upstreams the sender's is of no use, so it is not stored. */
     self->keeps_sender_key = !*env->options->upstream_key;
+    self->validates_otlp = env->options->validate_otlp;
+    self->max_body_bytes = env->options->max_body_bytes;
+    sem_init(&self->decoders, 0, VALIDATE_DECODERS);
     self->submitter = submitter_new(env, err);
     if (self->submitter) {
         struct httpd_config config = {
@@ -57,5 +61,6 @@ void gateway_stop(struct gateway **self_p)
         httpd_drain(self->door);
     httpd_destroy(&self->door);
     submitter_destroy(&self->submitter);
+    sem_destroy(&self->decoders);
     free(self);
 }

@@ -6,6 +6,7 @@
 #ifndef MCPD_GATEWAY_H
 #define MCPD_GATEWAY_H
 
+#include <semaphore.h>
 #include <stdbool.h>
 
 #include "common/httpd.h"
@@ -16,6 +17,9 @@ struct gateway {
     submitter_t *submitter;
     httpd_t *door;
     bool keeps_sender_key; /* Authorization and x-mcpd-key travel with the request */
+    bool validates_otlp;
+    uint64_t max_body_bytes;
+    sem_t decoders; /* how many more bodies may be decoded now */
 };
 
 /* Null with the reason: a port in use, an endpoint that cannot be used. */

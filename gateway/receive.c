@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "gateway/answer.h"
 #include "gateway/gateway.h"
+#include "gateway/validate.h"
 #include "proto/idem.h"
 #include "proto/request.h"
 
@@ -87,6 +88,8 @@ void receive_post(void *arg, struct http_request *req, struct http_reply *reply)
         answer_refusal(req, 400, "bad_idempotency_key", err.text, reply);
         return;
     }
+    if (!validate_body(self, req, reply))
+        return;
     struct buf *meta = &receiver->meta;
     buf_reset(meta);
     if (encode(self, req, key, content_encoding, meta) == -1) {

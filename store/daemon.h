@@ -9,12 +9,11 @@
 #include "common/httpd.h"
 #include "common/metrics.h"
 #include "common/options.h"
+#include "proto/body_format.h"
 #include "store/gate.h"
 #include "store/keys.h"
 #include "store/readers.h"
 #include "store/writer.h"
-
-enum ingest_door { DOOR_TRACES, DOOR_LOGS, DOOR_METRICS, DOOR_NATIVE, DOOR_COUNT };
 
 /* The counters of one door, by result. */
 struct ingest_series {

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "store/wait.h"
+#include "common/wait.h"
 
 void gate_init(struct gate *self, unsigned slots, size_t max_bytes)
 {

@@ -13,42 +13,12 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "proto/idem.h"
-#include "proto/inflate.h"
-#include "proto/native.h"
-#include "proto/otlp_json.h"
-#include "proto/otlp_pb.h"
 #include "proto/otlp_reply.h"
 #include "store/ingest_reply.h"
 #include "store/refusal.h"
 
-/* A body may inflate to so many times --max-body-bytes. */
-#define INFLATE_FACTOR 8
 /* How long a key is kept that the daemon made itself: only a resend of the same bytes has it. */
 #define DERIVED_KEY_TTL_S 3600
-
-typedef enum batch_result decode_fn(struct batch *batch, struct slice body,
-                                    const struct batch_policy *policy, struct err *err);
-typedef bool type_fn(const char *content_type);
-
-/* A content type that a door takes, and how it is decoded. */
-struct ingest_format {
-    type_fn *is_type;
-    decode_fn *decode;
-};
-
-static bool is_msgpack(const char *content_type)
-{
-    static const char name[] = "application/msgpack";
-    size_t len = content_type ? strcspn(content_type, ";") : 0;
-    return slice_equals_nocase(slice_trim((struct slice){content_type, len}), name);
-}
-
-static const struct ingest_format formats[DOOR_COUNT][3] = {
-    [DOOR_TRACES] = {{otlp_is_protobuf, otlp_pb_traces}, {otlp_is_json, otlp_json_traces}},
-    [DOOR_LOGS] = {{otlp_is_protobuf, otlp_pb_logs}, {otlp_is_json, otlp_json_logs}},
-    [DOOR_METRICS] = {{otlp_is_protobuf, otlp_pb_metrics}, {otlp_is_json, otlp_json_metrics}},
-    [DOOR_NATIVE] = {{otlp_is_json, native_json}, {is_msgpack, native_msgpack}},
-};
 
 static const char otlp_types[] = "this path takes application/x-protobuf and application/json";
 static const char *const door_types[DOOR_COUNT] = {
@@ -57,14 +27,6 @@ static const char *const door_types[DOOR_COUNT] = {
     [DOOR_METRICS] = otlp_types,
     [DOOR_NATIVE] = "this path takes application/json and application/msgpack",
 };
-
-static const struct ingest_format *find_format(enum ingest_door door, const char *content_type)
-{
-    for (const struct ingest_format *format = formats[door]; format->is_type; format++)
-        if (format->is_type(content_type))
-            return format;
-    return NULL;
-}
 
 static void digest(struct slice text, uint8_t out[BACKEND_DIGEST_LEN])
 {
@@ -101,18 +63,16 @@ static int make_key(const struct daemon *daemon, const struct http_request *req,
 
 /* Inflates and decodes the body into the request. */
 static enum batch_result decode(const struct daemon *daemon, const struct http_request *req,
-                                const struct ingest_format *format, unsigned types,
+                                const struct body_format *format, unsigned types,
                                 struct backend_request *request, struct err *err)
 {
     struct slice body = {.data = req->body.data, .len = req->body.len};
     struct batch_policy policy = {.now_ns = clock_wall_ns(), .types = types};
     struct slice plain;
     struct buf inflated;
-    buf_init(&inflated, INFLATE_FACTOR * daemon->options->max_body_bytes);
-    enum batch_result result =
-        inflate_body(slice_of(httpd_header(req, "Content-Encoding")), body, &inflated, &plain, err);
-    if (result == BATCH_OK)
-        result = format->decode(&request->batch, plain, &policy, err);
+    buf_init(&inflated, BODY_INFLATE_FACTOR * daemon->options->max_body_bytes);
+    enum batch_result result = body_decode(format, slice_of(httpd_header(req, "Content-Encoding")),
+                                           body, &policy, &inflated, &request->batch, &plain, err);
     if (result == BATCH_OK)
         digest(plain, request->body);
     buf_fini(&inflated);
@@ -184,7 +144,7 @@ static void ingest(struct daemon *daemon, enum ingest_door door, const struct ht
         refuse(req, reply, REFUSAL_WRONG_SCOPE, "this key does not send to this path");
         return;
     }
-    const struct ingest_format *format = find_format(door, httpd_header(req, "Content-Type"));
+    const struct body_format *format = body_format_find(door, httpd_header(req, "Content-Type"));
     if (!format) {
         refuse(req, reply, REFUSAL_BAD_TYPE, door_types[door]);
         return;

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "store/wait.h"
+#include "common/wait.h"
 
 #define CONNECTIONS 4
 

@@ -17,7 +17,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "store/wait.h"
+#include "common/wait.h"
 
 /* Bounds of a group: neither the transaction's time nor its log may grow without end. */
 #define GROUP_MAX_REQUESTS 512

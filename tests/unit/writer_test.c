@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "store/wait.h"
+#include "common/wait.h"
 #include "store/writer.h"
 
 #define THREADS  32

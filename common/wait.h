@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* wait: conditions and semaphores that wait until a moment of clock_mono_ms. */
-#ifndef MCPD_STORE_WAIT_H
-#define MCPD_STORE_WAIT_H
+#ifndef MCPD_WAIT_H
+#define MCPD_WAIT_H
 
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "store/wait.h"
+#include "common/wait.h"
 
 #include <errno.h>
 #include <time.h>
