@@ -20,9 +20,13 @@ static const struct column trace_columns[] = {
     {0},
 };
 static const struct filter trace_filters[] = {
-    {"session", MATCH_TEXT, NULL},        {"status", MATCH_HAS_ERRORS, "errors"},
-    {"model", MATCH_SPAN_OF_TRACE, NULL}, {"tool", MATCH_SPAN_OF_TRACE, NULL},
-    {"agent", MATCH_SPAN_OF_TRACE, NULL}, {0},
+    {"session", MATCH_TEXT, NULL},
+    {"status", MATCH_HAS_ERRORS, "errors"},
+    {"model", MATCH_SPAN_OF_TRACE, NULL},
+    {"tool", MATCH_SPAN_OF_TRACE, NULL},
+    {"agent", MATCH_SPAN_OF_TRACE, NULL},
+    {"min_ms", MATCH_MIN_MS, NULL},
+    {0},
 };
 
 static const struct column session_columns[] = {

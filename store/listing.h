@@ -51,6 +51,7 @@ enum filter_match {
     MATCH_TEXT,         /* the column is this text */
     MATCH_TRACE_ID,     /* the column is this id, given in hex */
     MATCH_AT_LEAST,     /* the column is this number or more */
+    MATCH_MIN_MS,       /* from start_ns to end_ns it is so many milliseconds or more */
     MATCH_HAS_ERRORS,   /* "error": the column is above 0; "ok": it is 0 */
     MATCH_SPAN_OF_TRACE /* some span of the trace has this text in the column */
 };

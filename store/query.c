@@ -172,8 +172,11 @@ static const struct parameter parameters[] = {
 #define PARAMETER_COUNT (sizeof parameters / sizeof *parameters)
 
 static const char *const filter_allowed[] = {
-    [MATCH_TEXT] = "a text",          [MATCH_TRACE_ID] = "32 hex digits",
-    [MATCH_AT_LEAST] = "a number",    [MATCH_HAS_ERRORS] = "ok or error",
+    [MATCH_TEXT] = "a text",
+    [MATCH_TRACE_ID] = "32 hex digits",
+    [MATCH_AT_LEAST] = "a number",
+    [MATCH_MIN_MS] = "a number",
+    [MATCH_HAS_ERRORS] = "ok or error",
     [MATCH_SPAN_OF_TRACE] = "a text",
 };
 
@@ -192,6 +195,7 @@ static int take_filter(struct parsed_query *self, enum filter_match match, const
         return id && len == TRACE_ID_BYTES ? 0 : -1;
     }
     case MATCH_AT_LEAST:
+    case MATCH_MIN_MS:
         out->type = LIST_INT;
         return take_number(value, INT32_MAX, &out->integer);
     case MATCH_HAS_ERRORS:

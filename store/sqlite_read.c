@@ -38,6 +38,8 @@ static int add_filter(struct buf *sql, const struct filter *filter)
         return buf_printf(sql, " AND t.%s = ?", source);
     case MATCH_AT_LEAST:
         return buf_printf(sql, " AND t.%s >= ?", source);
+    case MATCH_MIN_MS:
+        return buf_add_str(sql, " AND t.end_ns - t.start_ns >= ? * 1000000");
     case MATCH_HAS_ERRORS:
         return buf_printf(sql, " AND (t.%s > 0) = ?", source);
     case MATCH_SPAN_OF_TRACE:

@@ -509,6 +509,7 @@ def test_list_is_newest_first_with_cursor_and_filters(site):
     assert seen == list(range(1, 51))
     for query, expected in (("model=m1", 25), ("session=s%33", 10), ("status=error", 13),
                             ("status=ok&model=m0", 12), ("tool=x", 0), ("agent=x", 0),
+                            ("min_ms=0", 50), ("min_ms=1", 0),
                             (f"from={now - 10000}", 11), (f"to={now - 10000}", 39),
                             ("from=2199-01-01T00:00:00Z", 0), ("to=2001-01-01T00:00:00.5Z", 0)):
         assert len(read(daemon, "/v1/traces?limit=200&" + query)["traces"]) == expected, query

@@ -375,6 +375,22 @@ static void rejects_are_kept_with_their_reason(void **state)
                      1);
 }
 
+static void only_the_newest_rejects_are_kept(void **state)
+{
+    struct fixture *self = *state;
+    struct err err;
+    sql(self, "INSERT INTO projects (name) VALUES ('a'), ('b');"
+              "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10007)"
+              " INSERT INTO rejects (project, key, position, code, message, created_ns, expires_at)"
+              " SELECT 1 + (i % 1000 = 0), x'00', i, 'c', 'm', i, unixepoch() + 1000 FROM n");
+    /* Ten are the second project's, 9,997 the first's: nothing is over. */
+    assert_int_equal(backend_sqlite.sweep(self->writer, 5000, &err), 0);
+    sql(self, "UPDATE rejects SET project = 1");
+    assert_int_equal(backend_sqlite.sweep(self->writer, 5, &err), 5);
+    assert_int_equal(backend_sqlite.sweep(self->writer, 5, &err), 2);
+    assert_int_equal(number(self, "SELECT min(position) FROM rejects"), 8);
+}
+
 /* A day is the span's own, so a resend on a later day finds it, and a trace is read over days. */
 static void trace_over_midnight_is_one(void **state)
 {
@@ -624,6 +640,7 @@ int main(void)
         CASE(request_that_fails_is_left_to_run_alone),
         CASE(request_refused_whole_leaves_nothing),
         CASE(rejects_are_kept_with_their_reason),
+        CASE(only_the_newest_rejects_are_kept),
         CASE(trace_over_midnight_is_one),
         CASE(list_is_newest_first_in_pages),
         CASE(list_filters),
