@@ -55,3 +55,46 @@ def stored_spans(daemon, key=None):
             assert trace[sum_] == sum(span.get(tokens, 0) or 0 for span in spans), trace
         items += [span_item(span) for span in spans]
     return items
+
+
+TEMPORALITIES = {"unspecified": 0, "delta": 1, "cumulative": 2}
+
+
+def _number(value, names):
+    """A name or a number of an enumeration as its number."""
+    return names.get(value, value)
+
+
+def log_item(row):
+    return {"is": "log", "ts_ns": row["ts_ns"], "observed_ns": row["observed_ns"],
+            "severity": row["severity"], "severity_text": row.get("severity_text", ""),
+            "event": row.get("event_name", ""), "body": row["body"],
+            "trace_id": row.get("trace_id", ""), "span_id": row.get("span_id", ""),
+            "attributes": row.get("attributes", {}), "resource": row.get("resource", {}),
+            "scope": row.get("scope", {}).get("name", "")}
+
+
+def point_item(row):
+    """A histogram's sum stands as its value, its buckets in data."""
+    item = {"is": "point", "type": row["kind"], "name": row["name"], "unit": row.get("unit", ""),
+            "ts_ns": row["ts_ns"], "attributes": row.get("attributes", {}),
+            "resource": row.get("resource", {}), "scope": row.get("scope", {}).get("name", "")}
+    if row["kind"] == "histogram":
+        item.update(sum=row["value"], count=row["count"], buckets=row["data"]["counts"],
+                    bounds=row["data"]["bounds"])
+    else:
+        item["value"] = row["value"]
+    if row["kind"] != "gauge":
+        item.update(start_ns=row["start_ns"],
+                    temporality=_number(row["temporality"], TEMPORALITIES))
+    if row["kind"] == "sum":
+        item["monotonic"] = bool(row["is_monotonic"])
+    return item
+
+
+def stored_logs(daemon, key=None):
+    return [log_item(row) for row in pages(daemon, "/v1/logs", "logs", key)]
+
+
+def stored_points(daemon, key=None):
+    return [point_item(row) for row in pages(daemon, "/v1/metrics", "metrics", key)]

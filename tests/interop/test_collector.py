@@ -12,7 +12,7 @@ from lib.upstream import Reply
 from lib.wait import wait_until
 from otlp_items import items_of
 from peers import SMALL_SPOOL, Recorder, SdkSender, compare, fill
-from stored import stored_spans
+from stored import stored_logs, stored_points, stored_spans
 
 LOAD = {"traces": 300, "logs": 400, "points": 150, "batch": 40, "pause": "4ms"}
 ITEMS = 3 * 300 + 400 + 3 * 150
@@ -184,13 +184,16 @@ def test_collector_between_two_relays_reaches_the_daemon(site, sdk_sender, colle
     inner = site.relay(name="inner", upstream=[daemon.url], **RELAY)
     between = collector(inner.url)
     outer = site.relay(name="outer", upstream=[f"{between.url} probe=off"], **RELAY)
-    with SdkSender(sdk_sender, outer, traces=200, batch=30) as sender:
+    with SdkSender(sdk_sender, outer, **LOAD) as sender:
         sender.wait_end()
     outer.wait_drained()
-    wait_until(lambda: daemon.metric("mcpd_ingest_events_total") >= 600 or
-               len(stored_spans(daemon)) >= 600, 60, "the daemon has all spans", every=0.5)
+
+    def stored():
+        return stored_spans(daemon) + stored_logs(daemon) + stored_points(daemon)
+    wait_until(lambda: len(stored()) >= ITEMS, 60, lambda: f"all items, there are {len(stored())}",
+               every=0.5)
     inner.wait_drained()
-    compare(sender.items, stored_spans(daemon))
+    compare(sender.items, stored())
 
 
 def test_collector_is_told_that_the_relay_is_away(site, collector):

@@ -6,12 +6,12 @@ import pytest
 from lib.wait import wait_until
 from otlp_items import items_of
 from peers import SMALL_SPOOL, Recorder, SdkSender, compare, fill
-from stored import stored_spans
+from stored import stored_logs, stored_points, stored_spans
 
 TRACES, LOGS, POINTS = 600, 900, 300
 ITEMS = 3 * TRACES + LOGS + 3 * POINTS
 LOAD = {"traces": TRACES, "logs": LOGS, "points": POINTS, "batch": 40, "pause": "4ms"}
-KEY = "the-sender-s-own-key"
+KEY, READER = "the-sender-s-own-key", "a-key-that-may-read"
 RELAY = {"lease": "2s", "workers": 8}
 
 
@@ -51,19 +51,22 @@ def test_sdk_items_arrive_once_through_crash_and_outage(site, sdk_sender, compre
 
 
 @pytest.mark.parametrize("encoding", ["proto", "json"])
-def test_sdk_traces_are_read_back_from_the_daemon_as_sent(site, sdk_sender, encoding):
-    """The daemon asks for a key; the relay keeps the sender's with each request and passes it on."""
-    daemon = site.daemon(ingest_key="default/ad=" + KEY)
+def test_sdk_items_are_read_back_from_the_daemon_as_sent(site, sdk_sender, encoding):
+    """Traces, logs and metrics; json: the traces. The daemon asks for a key; the relay keeps the
+    sender's with each request and passes it on."""
+    daemon = site.daemon(ingest_key=[f"default/in={KEY}", f"default/rd={READER}"])
     relay = site.relay(upstream=[daemon.url], **RELAY)
     with SdkSender(sdk_sender, relay, key=KEY, gzip=True, json=encoding == "json",
-                   **{**LOAD, "logs": 0, "points": 0}) as sender:
-        crash_relay(relay, sender, TRACES * 3 // 4)
-        outage(relay, sender, TRACES * 3 // 2, daemon.kill9, daemon.start)
+                   **LOAD) as sender:
+        crash_relay(relay, sender, ITEMS // 4)
+        outage(relay, sender, ITEMS // 2, daemon.kill9, daemon.start)
         sender.wait_end()
     relay.wait_drained()
     assert relay.metric("mcpd_relay_dead_letter_total") == 0
-    assert len(sender.items) == 3 * TRACES
-    compare(sender.items, stored_spans(daemon, KEY))
+    assert len(sender.items) == ITEMS
+    compare(sender.of("span"), stored_spans(daemon, READER))
+    compare(sender.of("log"), stored_logs(daemon, READER))
+    compare(sender.of("point"), stored_points(daemon, READER))
 
 
 def test_sdk_holds_its_data_while_the_spool_is_full(site, sdk_sender):
