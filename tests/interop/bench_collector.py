@@ -146,7 +146,8 @@ def main():
         print(notes(measured))
         if not options.no_doc:
             write_section(SECTION, measured, context)
-        return 1 if any(row.is_void for row in measured) else 0
+        # A Collector that stumbles spoils the figures, not the product.
+        return 1 if any("relay:" in row.void for row in measured) else 0
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
