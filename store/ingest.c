@@ -131,7 +131,8 @@ static void refuse_body(const struct http_request *req, enum batch_result result
 
 static size_t batch_bytes(const struct batch *batch)
 {
-    return batch->arena.total_bytes + batch->event_capacity * sizeof *batch->events;
+    return batch->arena.total_bytes +
+           (batch->event_capacity + batch->derived_capacity) * sizeof *batch->events;
 }
 
 static void ingest(struct daemon *daemon, enum ingest_door door, const struct http_request *req,

@@ -177,6 +177,26 @@ def test_run_changes_until_it_has_ended(site):
     assert (run["state"], run["start_ns"], run["end_ns"]) == ("done", now, now + 5)
 
 
+def test_evaluation_of_a_span_is_a_score_too(site):
+    """The event in which OpenTelemetry tells of an evaluation: stored as it is and as a score, once,
+    counted as the one span that was sent."""
+    daemon, now = site.daemon(), time.time_ns()
+    span = {"type": "span", "trace_id": new_trace_id(), "span_id": new_span_id(), "name": "chat m",
+            "kind": "client", "start_ns": now, "end_ns": now + 5, "events": [
+                {"ts_ns": now, "name": "gen_ai.evaluation.result", "attrs": {
+                    "gen_ai.evaluation.name": "relevance", "gen_ai.evaluation.score.value": 0.9,
+                    "gen_ai.evaluation.explanation": "to the point"}}]}
+    body = json.dumps({"schema": 1, "events": [span]}).encode()
+    post_twice(daemon, "/v1/ingest", body, JSON, 1)
+    Store(daemon.data).forget_keys()
+    assert counts(http.post(daemon.port, "/v1/ingest", body)) == (0, 1, 0)
+    score, = read(daemon, "/v1/scores")["scores"]
+    assert (score["name"], score["value"], score["source"]) == ("relevance", 0.9, "otel")
+    assert (score["trace_id"], score["span_id"]) == (span["trace_id"], span["span_id"])
+    stored, = read(daemon, "/v1/traces/" + span["trace_id"])["spans"]
+    assert stored["events"][0]["name"] == "gen_ai.evaluation.result"
+
+
 def test_sessions_are_sums_over_traces(site):
     daemon = site.daemon()
     for request in mixed(10):
