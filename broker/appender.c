@@ -22,6 +22,7 @@
 
 #include "broker/logfile.h"
 #include "broker/spool_impl.h"
+#include "common/clock.h"
 #include "common/fsio.h"
 #include "common/log.h"
 #include "common/metrics.h"
@@ -341,9 +342,12 @@ static enum logfile_result make_ready(appender_t *self, uint64_t len, struct err
 
 static enum logfile_result write_batch(appender_t *self, size_t n, struct err *err)
 {
+    uint64_t began_us = clock_mono_us();
     enum logfile_result result = logfile_append(&self->active, self->items, n, self->offsets, err);
     if (result == LOGFILE_OK)
         result = logfile_commit(&self->active, err);
+    metrics_observe_us(METRIC_spool_commit_seconds, clock_mono_us() - began_us);
+    metrics_observe_size(METRIC_spool_batch_requests, n);
     return result;
 }
 

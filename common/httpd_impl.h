@@ -111,6 +111,7 @@ struct httpd {
     uint64_t max_inflight_bytes;
     atomic_uint_fast64_t inflight_bytes;
     atomic_uint_fast64_t http2_log_at_ms;
+    atomic_uint_fast64_t descriptors_at_ms;
     _Atomic(metric_series_t *) replies[STATUS_LIMIT];
     metric_series_t *refused[REFUSAL_COUNT];
 };

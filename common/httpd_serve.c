@@ -10,9 +10,12 @@
 #include <strings.h>
 
 #include "common/clock.h"
+#include "common/descriptors.h"
 #include "common/log.h"
 
-#define HTTP2_LOG_EVERY_MS 60000
+#define HTTP2_LOG_EVERY_MS   60000
+#define DESCRIPTORS_EVERY_MS 1000
+#define DESCRIPTORS_PERCENT  80 /* above it /readyz says so */
 
 const char *httpd_header(const struct http_request *req, const char *name)
 {
@@ -31,16 +34,46 @@ static void serve_healthz(httpd_t *self, struct http_reply *reply)
     reply->status = buf_add_str(&reply->body, "ok") == 0 ? 200 : 500;
 }
 
+/* True for one caller in so many milliseconds. */
+static bool is_my_turn(atomic_uint_fast64_t *due_ms, uint64_t every_ms)
+{
+    uint64_t now_ms = clock_mono_ms();
+    uint64_t due = atomic_load(due_ms);
+    return now_ms >= due && atomic_compare_exchange_strong(due_ms, &due, now_ms + every_ms);
+}
+
+static void look_at_descriptors(httpd_t *self)
+{
+    uint64_t used, max;
+    if (!is_my_turn(&self->descriptors_at_ms, DESCRIPTORS_EVERY_MS) ||
+        descriptors_count(&used, &max) == -1)
+        return;
+    metrics_set(METRIC_open_fds, (int64_t)used);
+    metrics_set(METRIC_max_fds, (int64_t)max);
+}
+
+static void add_descriptors(httpd_t *self, struct http_reply *reply)
+{
+    look_at_descriptors(self);
+    int64_t used = metrics_get(METRIC_open_fds), max = metrics_get(METRIC_max_fds);
+    int64_t percent = max > 0 ? used * 100 / max : 0;
+    if (percent > DESCRIPTORS_PERCENT &&
+        buf_printf(&reply->body, "; fds %lld %%", (long long)percent) == -1)
+        reply->status = 503;
+}
+
 static void serve_readyz(httpd_t *self, struct http_reply *reply)
 {
     if (atomic_load(&self->phase) == PHASE_SERVING)
         reply->status = self->config.readiness(self->config.arg, &reply->body);
     else
         reply->status = buf_add_str(&reply->body, "draining") == 0 ? 503 : 500;
+    add_descriptors(self, reply);
 }
 
 static void serve_metrics(httpd_t *self, struct http_reply *reply)
 {
+    look_at_descriptors(self);
     reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
     reply->status = metrics_render(self->config.roles, &reply->body) == 0 ? 200 : 500;
 }
@@ -189,7 +222,12 @@ static int serve(struct exchange *self, const struct mg_request_info *info)
     if (refusal != REFUSAL_NONE)
         return reply_refuse(self, refusal, NULL);
     const struct probe *probe = probe_find(self->path);
-    return probe ? serve_probe(self, probe) : serve_route(self);
+    if (probe)
+        return serve_probe(self, probe);
+    uint64_t began_us = clock_mono_us();
+    int status = serve_route(self);
+    metrics_observe_us(METRIC_http_request_seconds, clock_mono_us() - began_us);
+    return status;
 }
 
 static struct exchange exchange_begin(struct mg_connection *conn)
@@ -223,10 +261,7 @@ int serve_request(struct mg_connection *conn)
 
 static void log_http2(httpd_t *door, const struct mg_request_info *info)
 {
-    uint64_t now_ms = clock_mono_ms();
-    uint64_t due_ms = atomic_load(&door->http2_log_at_ms);
-    if (now_ms < due_ms || !atomic_compare_exchange_strong(&door->http2_log_at_ms, &due_ms,
-                                                           now_ms + HTTP2_LOG_EVERY_MS))
+    if (!is_my_turn(&door->http2_log_at_ms, HTTP2_LOG_EVERY_MS))
         return;
     log_at(LEVEL_WARN, "http.http2", NULL, LOG_TEXT("peer", info->remote_addr),
            LOG_TEXT("hint", "this port speaks OTLP/HTTP, not gRPC"));

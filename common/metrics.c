@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@
 #define SERIES_MAX  1000
 #define LABEL_NAMES 2
 
-enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
+enum metric_kind { COUNTER, GAUGE, HISTOGRAM, SIZES };
 
 struct metric_row {
     enum metric_kind kind;
@@ -34,10 +35,12 @@ static const struct metric_row rows[METRIC_COUNT] = {
 };
 
 /* Upper bounds of the histogram buckets; one more counts what is above. */
-static const uint64_t bounds_us[] = {100,     250,     500,     1000,     2500,    5000,
-                                     10000,   25000,   50000,   100000,   250000,  500000,
-                                     1000000, 2500000, 5000000, 10000000, 30000000};
-#define BOUND_COUNT (sizeof bounds_us / sizeof bounds_us[0])
+#define BOUND_COUNT 17
+static const uint64_t bounds_us[BOUND_COUNT] = {
+    100,    250,    500,    1000,    2500,    5000,    10000,    25000,   50000,
+    100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 30000000};
+static const uint64_t bounds_sizes[BOUND_COUNT] = {
+    1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
 
 struct metric_series {
     struct metric_series *next;
@@ -47,7 +50,7 @@ struct metric_series {
 
 struct histogram {
     _Atomic uint64_t counts[BOUND_COUNT + 1];
-    _Atomic uint64_t sum_us;
+    _Atomic uint64_t sum;
 };
 
 static _Atomic int64_t values[METRIC_COUNT];
@@ -71,14 +74,24 @@ int64_t metrics_get(enum metric id)
     return atomic_load_explicit(&values[id], memory_order_relaxed);
 }
 
-void metrics_observe_us(enum metric id, uint64_t microseconds)
+static void observe(enum metric id, const uint64_t bounds[BOUND_COUNT], uint64_t value)
 {
     size_t bucket = 0;
-    while (bucket < BOUND_COUNT && microseconds > bounds_us[bucket])
+    while (bucket < BOUND_COUNT && value > bounds[bucket])
         bucket++;
     struct histogram *h = &histograms[id];
     atomic_fetch_add_explicit(&h->counts[bucket], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&h->sum_us, microseconds, memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->sum, value, memory_order_relaxed);
+}
+
+void metrics_observe_us(enum metric id, uint64_t microseconds)
+{
+    observe(id, bounds_us, microseconds);
+}
+
+void metrics_observe_size(enum metric id, uint64_t size)
+{
+    observe(id, bounds_sizes, size);
 }
 
 static char *copy_text(const char *text)
@@ -168,21 +181,25 @@ static int render_histogram(const struct metric_row *row, const struct histogram
 {
     int rc = 0;
     uint64_t count = 0;
+    bool is_time = row->kind == HISTOGRAM;
+    const uint64_t *bounds = is_time ? bounds_us : bounds_sizes;
+    double unit = is_time ? 1e6 : 1;
     for (size_t i = 0; i < BOUND_COUNT; i++) {
         count += atomic_load(&h->counts[i]);
-        rc |= buf_printf(out, "%s_bucket{le=\"%g\"} %llu\n", row->name, (double)bounds_us[i] / 1e6,
+        rc |= buf_printf(out, "%s_bucket{le=\"%g\"} %llu\n", row->name, (double)bounds[i] / unit,
                          (unsigned long long)count);
     }
     count += atomic_load(&h->counts[BOUND_COUNT]);
     rc |= buf_printf(out, "%s_bucket{le=\"+Inf\"} %llu\n", row->name, (unsigned long long)count);
-    rc |= buf_printf(out, "%s_sum %.6f\n", row->name, (double)atomic_load(&h->sum_us) / 1e6);
+    rc |= buf_printf(out, "%s_sum %.*f\n", row->name, is_time ? 6 : 0,
+                     (double)atomic_load(&h->sum) / unit);
     rc |= buf_printf(out, "%s_count %llu\n", row->name, (unsigned long long)count);
     return rc;
 }
 
 static const char *kind_word(enum metric_kind kind)
 {
-    static const char *const words[] = {"counter", "gauge", "histogram"};
+    static const char *const words[] = {"counter", "gauge", "histogram", "histogram"};
     return words[kind];
 }
 
@@ -201,7 +218,7 @@ int metrics_render(unsigned roles, struct buf *out)
             continue;
         rc |= buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help, row->name,
                          kind_word(row->kind));
-        if (row->kind == HISTOGRAM)
+        if (row->kind == HISTOGRAM || row->kind == SIZES)
             rc |= render_histogram(row, &histograms[id], out);
         else if (*row->labels)
             for (metric_series_t *s = atomic_load(&series_lists[id]); s; s = s->next)

@@ -25,7 +25,8 @@ void metrics_start(void);
 void metrics_add(enum metric id, uint64_t n);
 void metrics_set(enum metric id, int64_t value);
 int64_t metrics_get(enum metric id);
-void metrics_observe_us(enum metric id, uint64_t microseconds);
+void metrics_observe_us(enum metric id, uint64_t microseconds); /* HISTOGRAM */
+void metrics_observe_size(enum metric id, uint64_t size);       /* SIZES */
 
 /* One series of a metric with labels; the values stand in the order of the label names and are
  * copied. The same values give the same series. Never null: past 1,000 series of a metric the last

@@ -2,6 +2,7 @@
 """The relay's documented metrics: names, types, labels, and that each counts what it says."""
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -78,6 +79,40 @@ def test_each_metric_counts_what_it_says(site):
         second.always(Reply(400))
         assert http.post(relay.port, "/v1/ingest", b"bad").status == 202
         relay.wait_metric("mcpd_relay_dead_letter_total", 1)
+
+
+def histogram(process, name):
+    """(buckets by their upper bound, in order; sum; count); bounds and counts only grow."""
+    found = process.metrics()
+    buckets = [(float(key.split('"')[1]), value) for key, value in found.items()
+               if key.startswith(f"{name}_bucket{{")]
+    assert buckets == sorted(buckets) and [n for _, n in buckets] == sorted(n for _, n in buckets)
+    assert buckets[-1] == (float("inf"), found[f"{name}_count"])
+    return dict(buckets), found[f"{name}_sum"], found[f"{name}_count"]
+
+
+def test_histograms_say_how_long_things_take(site):
+    """A sender that takes its time, an upstream that does: each is seen where it belongs."""
+    with Upstream() as up:
+        up.always(Reply(200, delay=0.6))
+        relay = site.relay(upstream=[up.url])
+        for _ in range(3):
+            assert http.post(relay.port, "/v1/ingest", b"{}").status == 202
+        with http.Connection(relay.port) as slow:
+            slow.send(http.build("POST", "/v1/ingest", b"x" * 10)[:-1])
+            time.sleep(1.1)
+            slow.send(b"x")
+            assert slow.reply().status == 202
+        relay.wait_metric("mcpd_relay_delivered_total", 4)
+        buckets, total, count = histogram(relay, "mcpd_http_request_seconds")
+        assert count == 4, "probes and metrics are left out"
+        assert total >= 1.1 and buckets[float("inf")] - buckets[1] == 1
+        buckets, total, count = histogram(relay, "mcpd_relay_attempt_seconds")
+        assert count == 4 and total >= 2.4 and buckets[0.5] == 0
+        buckets, total, count = histogram(relay, "mcpd_spool_commit_seconds")
+        assert 1 <= count <= 4 and total > 0
+        buckets, total, batches = histogram(relay, "mcpd_spool_batch_requests")
+        assert batches == count and total == 4
 
 
 def promtool():

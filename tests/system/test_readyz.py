@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What a load balancer is told: it keeps sending to a relay that buffers, and moves away from one
 that can take no more."""
+import os
+import re
+import resource
+
 from lib import http
 from lib.upstream import Reply, Upstream
 from lib.wait import wait_until
@@ -113,3 +117,40 @@ def test_stopped_broker_costs_a_503_in_time(site):
     broker.resume()
     wait_says(gateway, 200, "degraded; ")
     assert http.post(gateway.port, "/v1/ingest", b"{}").status == 202
+
+
+# --- file descriptors ---
+
+def allow_descriptors(process, soft):
+    _, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_few_descriptors_left_are_told_behind_the_first_word(site):
+    """Both network libraries spin when there are none, so an operator should hear of it before."""
+    with Upstream() as up:
+        relay = site.relay(upstream=[up.url], threads=16)
+        wait_says(relay, 200, "ok")
+        used, most = relay.metric("mcpd_open_fds"), relay.metric("mcpd_max_fds")
+        here = len(os.listdir(f"/proc/{relay.pid}/fd"))
+        assert abs(used - here) <= 6 and most == resource.prlimit(relay.pid, resource.RLIMIT_NOFILE)[0]
+        for room, told in ((1.1, True), (2, False)):
+            allow_descriptors(relay, int(used * room))
+            wait_until(lambda: (re.fullmatch(r"ok; fds \d+ %", relay.readyz()[1]) is not None) == told,
+                       10, lambda: f"{told} at {room}, is {relay.readyz()}")
+            assert relay.readyz()[0] == 200
+            assert relay.metric("mcpd_max_fds") == int(used * room)
+
+
+def test_no_descriptor_left_is_told_to_those_who_are_connected(site):
+    with Upstream() as up:
+        relay = site.relay(upstream=[up.url], threads=16)
+        wait_says(relay, 200, "ok")
+        with http.Connection(relay.port) as connection:
+            wait_until(lambda: connection.request("GET", "/readyz").status == 200, 5, "connected")
+            allow_descriptors(relay, 3)
+            wait_until(lambda: b"; fds 100 %" in connection.request("GET", "/readyz").body, 10,
+                       lambda: "all are in use")
+            allow_descriptors(relay, 4096)
+            wait_until(lambda: connection.request("GET", "/readyz").body == b"ok", 10,
+                       lambda: "none is missing")
