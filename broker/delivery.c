@@ -16,6 +16,7 @@
 #include "broker/peer_socket.h"
 #include "broker/posts.h"
 #include "broker/window.h"
+#include "common/actor.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/metrics.h"
@@ -35,7 +36,7 @@
 
 struct delivery {
     struct broker_core *core;
-    zactor_t *actor;
+    struct actor actor;
     zsock_t *socket;
     void *router; /* the same, raw */
     struct frames inbox;
@@ -48,7 +49,7 @@ struct delivery {
     uint64_t board_at_ms;
     uint64_t recount_at_ms;
     bool has_board_news;
-    bool is_stopping;
+    bool is_drained; /* nothing was sent since nothing was left to read: it may sleep */
     struct log_limit complaint;
 };
 
@@ -69,6 +70,7 @@ static int send_to(delivery_t *self, struct courier *courier, const struct wire_
 {
     if (courier->is_gone)
         return -1;
+    self->is_drained = false;
     if (frames_send(self->router, courier_routing_id(courier), message, has_more) == 0) {
         courier->sent_at_ms = self->now_ms;
         return 0;
@@ -84,6 +86,7 @@ static void send_error(delivery_t *self, struct slice routing_id, const char *te
     struct wire_message message = {.type = WIRE_ERROR};
     message.ERROR.version = WIRE_VERSION;
     message.ERROR.text = slice_of(text);
+    self->is_drained = false;
     (void)!frames_send(self->router, routing_id, &message, false);
 }
 
@@ -265,7 +268,8 @@ static bool drain(delivery_t *self)
 {
     uint64_t stop_at_us = clock_mono_us() + DRAIN_US;
     for (unsigned i = 0; i < DRAIN_MESSAGES; i++) {
-        if (frames_recv(&self->inbox, self->router) != 1)
+        self->is_drained = frames_recv(&self->inbox, self->router) != 1;
+        if (self->is_drained)
             return false;
         handle(self);
         if (i % 32 == 31 && clock_mono_us() >= stop_at_us)
@@ -513,41 +517,31 @@ static bool is_wanted(const delivery_t *self)
     return false;
 }
 
-static void sleep_until_called(delivery_t *self, zsock_t *pipe, uint64_t wait_ms)
+static void sleep_until_called(delivery_t *self, uint64_t wait_ms)
 {
-    zmq_pollitem_t items[] = {
-        {.socket = self->router, .events = ZMQ_POLLIN},
-        {.socket = zsock_resolve(pipe), .events = ZMQ_POLLIN},
-        {.fd = mailbox_fd(&self->core->to_delivery), .events = ZMQ_POLLIN},
-    };
+    struct mailbox *mailbox = &self->core->to_delivery;
+    const int fds[] = {mailbox_fd(mailbox), frames_fd(self->router)};
+    if (wait_ms == 0 || !self->is_drained)
+        return;
     /* While nobody wants a lease, new records need not wake this thread. */
-    if (!is_wanted(self))
-        items[2].events = 0;
-    else if (!mailbox_may_sleep(&self->core->to_delivery))
-        wait_ms = 0;
-    (void)!zmq_poll(items, 3, (long)wait_ms);
-    if (items[2].events != 0)
-        mailbox_woken(&self->core->to_delivery, items[2].revents != 0);
-    if (items[1].revents != 0) {
-        char *command = zstr_recv(pipe);
-        self->is_stopping = true;
-        zstr_free(&command);
-    }
+    if (is_wanted(self) && !mailbox_may_sleep(mailbox))
+        return;
+    mailbox_woken(mailbox, actor_sleep(fds, 2, wait_ms) & 1);
 }
 
-static void run(zsock_t *pipe, void *arg)
+static void *run(void *arg)
 {
     delivery_t *self = arg;
     log_thread_role("delivery");
-    zsock_signal(pipe, 0);
-    while (!self->is_stopping)
-        sleep_until_called(self, pipe, turn(self));
+    while (!mailbox_is_closed(&self->core->to_delivery))
+        sleep_until_called(self, turn(self));
     self->now_ms = self->leases.now_ms = clock_mono_ms();
     (void)drain(self); /* what was delivered in the last moment is not delivered again */
     leases_flush(&self->leases);
     for (struct courier *courier = self->couriers.first; courier; courier = courier->next)
         (void)!send_to(self, courier, &(struct wire_message){.type = WIRE_BYE}, false);
     zsock_destroy(&self->socket);
+    return NULL;
 }
 
 static void on_lost(void *arg, const struct record_ref *ref)
@@ -572,7 +566,8 @@ delivery_t *delivery_new(struct broker_core *core, struct err *err)
         return NULL;
     }
     self->router = zsock_resolve(self->socket);
-    self->actor = zactor_new(run, self);
+    if (actor_start(&self->actor, run, self, err) == -1)
+        delivery_destroy(&self);
     return self;
 }
 
@@ -581,7 +576,8 @@ void delivery_destroy(delivery_t **self_p)
     delivery_t *self = *self_p;
     if (self == NULL)
         return;
-    zactor_destroy(&self->actor);
+    mailbox_close(&self->core->to_delivery);
+    actor_join(&self->actor);
     zsock_destroy(&self->socket);
     leases_fini(&self->leases);
     couriers_fini(&self->couriers);

@@ -18,6 +18,7 @@
 #include "broker/gateways.h"
 #include "broker/peer_socket.h"
 #include "broker/posts.h"
+#include "common/actor.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/metrics.h"
@@ -48,7 +49,7 @@ struct submission {
 
 struct intake {
     struct broker_core *core;
-    zactor_t *actor;
+    struct actor actor;
     zsock_t *socket;
     void *router; /* the same, raw */
     appender_t *appender;
@@ -65,7 +66,7 @@ struct intake {
     struct post_board board;
     struct wire_STATUS last_status;
     char last_note[256];
-    bool is_stopping;
+    bool is_drained; /* nothing was sent since nothing was left to read: it may sleep */
     bool has_failed; /* role_fail was called */
     struct log_limit complaint;
     struct append_item items[APPEND_MAX];
@@ -78,6 +79,7 @@ static void send_to(intake_t *self, struct gateway *gateway, const struct wire_m
 {
     if (gateway->is_gone)
         return;
+    self->is_drained = false;
     if (frames_send(self->router, gateway_routing_id(gateway), message, false) == 0)
         gateway->sent_at_ms = self->now_ms;
     else if (errno == EHOSTUNREACH)
@@ -89,6 +91,7 @@ static void send_error(intake_t *self, struct slice routing_id, const char *text
     struct wire_message message = {.type = WIRE_ERROR};
     message.ERROR.version = WIRE_VERSION;
     message.ERROR.text = slice_of(text);
+    self->is_drained = false;
     (void)!frames_send(self->router, routing_id, &message, false);
 }
 
@@ -314,7 +317,8 @@ static bool drain(intake_t *self)
 {
     uint64_t stop_at_us = clock_mono_us() + DRAIN_US;
     for (unsigned i = 0; i < DRAIN_MESSAGES; i++) {
-        if (frames_recv(&self->spare->frames, self->router) != 1)
+        self->is_drained = frames_recv(&self->spare->frames, self->router) != 1;
+        if (self->is_drained)
             return false;
         handle(self);
         if (i % 8 == 7 && clock_mono_us() >= stop_at_us)
@@ -474,36 +478,27 @@ static uint64_t turn(intake_t *self)
     return wait_ms < status_ms ? wait_ms : status_ms;
 }
 
-static void sleep_until_called(intake_t *self, zsock_t *pipe, uint64_t wait_ms)
+static void sleep_until_called(intake_t *self, uint64_t wait_ms)
 {
-    zmq_pollitem_t items[] = {
-        {.socket = self->router, .events = ZMQ_POLLIN},
-        {.socket = zsock_resolve(pipe), .events = ZMQ_POLLIN},
-        {.fd = mailbox_fd(&self->core->to_intake), .events = ZMQ_POLLIN},
-    };
-    if (!mailbox_may_sleep(&self->core->to_intake))
-        wait_ms = 0;
-    (void)!zmq_poll(items, 3, (long)wait_ms);
-    mailbox_woken(&self->core->to_intake, items[2].revents != 0);
-    if (items[1].revents != 0) {
-        char *command = zstr_recv(pipe);
-        self->is_stopping = true;
-        zstr_free(&command);
-    }
+    struct mailbox *mailbox = &self->core->to_intake;
+    const int fds[] = {mailbox_fd(mailbox), frames_fd(self->router)};
+    if (wait_ms == 0 || !self->is_drained || !mailbox_may_sleep(mailbox))
+        return;
+    mailbox_woken(mailbox, actor_sleep(fds, 2, wait_ms) & 1);
 }
 
-static void run(zsock_t *pipe, void *arg)
+static void *run(void *arg)
 {
     intake_t *self = arg;
     log_thread_role("intake");
-    zsock_signal(pipe, 0);
-    while (!self->is_stopping)
-        sleep_until_called(self, pipe, turn(self));
+    while (!mailbox_is_closed(&self->core->to_intake))
+        sleep_until_called(self, turn(self));
     while (self->queue != NULL)
         store_batch(self);
     for (struct gateway *gateway = self->gateways.first; gateway; gateway = gateway->next)
         send_to(self, gateway, &(struct wire_message){.type = WIRE_BYE});
     zsock_destroy(&self->socket);
+    return NULL;
 }
 
 static uint64_t window_bytes(uint64_t max_body)
@@ -530,7 +525,8 @@ intake_t *intake_new(struct broker_core *core, struct err *err)
     }
     self->router = zsock_resolve(self->socket);
     (void)!take_spare(self);
-    self->actor = zactor_new(run, self);
+    if (actor_start(&self->actor, run, self, err) == -1)
+        intake_destroy(&self);
     return self;
 }
 
@@ -549,7 +545,8 @@ void intake_destroy(intake_t **self_p)
     intake_t *self = *self_p;
     if (self == NULL)
         return;
-    zactor_destroy(&self->actor);
+    mailbox_close(&self->core->to_intake);
+    actor_join(&self->actor);
     zsock_destroy(&self->socket);
     appender_destroy(&self->appender);
     free_submissions(self->pool);

@@ -6,7 +6,6 @@
  */
 #include "broker/upkeep.h"
 
-#include <czmq.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -14,6 +13,7 @@
 #include "broker/acks.h"
 #include "broker/dead.h"
 #include "broker/posts.h"
+#include "common/actor.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/metrics.h"
@@ -28,7 +28,7 @@
 
 struct upkeep {
     struct broker_core *core;
-    zactor_t *actor;
+    struct actor actor;
     acks_t *acks;
     dead_t *dead;
     struct mailbox_item *unburied; /* POST_DEADs, oldest first */
@@ -36,7 +36,6 @@ struct upkeep {
     uint64_t retry_at_ms;
     uint64_t statvfs_at_ms;
     uint64_t recount_at_ms;
-    bool is_stopping;
 };
 
 static void answer_buried(upkeep_t *self, const struct record_id *id)
@@ -204,32 +203,24 @@ static uint64_t turn(upkeep_t *self)
     return self->unburied != NULL ? earlier(wait_ms, self->retry_at_ms, now_ms) : wait_ms;
 }
 
-static void sleep_until_called(upkeep_t *self, zsock_t *pipe, uint64_t wait_ms)
+static void sleep_until_called(upkeep_t *self, uint64_t wait_ms)
 {
-    zmq_pollitem_t items[] = {
-        {.socket = zsock_resolve(pipe), .events = ZMQ_POLLIN},
-        {.fd = mailbox_fd(&self->core->to_upkeep), .events = ZMQ_POLLIN},
-    };
-    if (!mailbox_may_sleep(&self->core->to_upkeep))
-        wait_ms = 0;
-    (void)!zmq_poll(items, 2, (long)wait_ms);
-    mailbox_woken(&self->core->to_upkeep, items[1].revents != 0);
-    if (items[0].revents != 0) {
-        char *command = zstr_recv(pipe);
-        self->is_stopping = true;
-        zstr_free(&command);
-    }
+    struct mailbox *mailbox = &self->core->to_upkeep;
+    int fd = mailbox_fd(mailbox);
+    if (!mailbox_may_sleep(mailbox))
+        return;
+    mailbox_woken(mailbox, actor_sleep(&fd, 1, wait_ms) != 0);
 }
 
-static void run(zsock_t *pipe, void *arg)
+static void *run(void *arg)
 {
     upkeep_t *self = arg;
     log_thread_role("upkeep");
-    zsock_signal(pipe, 0);
-    while (!self->is_stopping)
-        sleep_until_called(self, pipe, turn(self));
+    while (!mailbox_is_closed(&self->core->to_upkeep))
+        sleep_until_called(self, turn(self));
     (void)turn(self);
     (void)!acks_flush(self->acks, clock_mono_ms());
+    return NULL;
 }
 
 upkeep_t *upkeep_new(struct broker_core *core, struct err *err)
@@ -242,11 +233,8 @@ upkeep_t *upkeep_new(struct broker_core *core, struct err *err)
     self->recount_at_ms = clock_mono_ms() + RECOUNT_MS;
     self->acks = acks_new(core->spool);
     self->dead = dead_new(core->spool, err);
-    if (self->dead == NULL) {
+    if (self->dead == NULL || actor_start(&self->actor, run, self, err) == -1)
         upkeep_destroy(&self);
-        return NULL;
-    }
-    self->actor = zactor_new(run, self);
     return self;
 }
 
@@ -255,7 +243,8 @@ void upkeep_destroy(upkeep_t **self_p)
     upkeep_t *self = *self_p;
     if (self == NULL)
         return;
-    zactor_destroy(&self->actor);
+    mailbox_close(&self->core->to_upkeep);
+    actor_join(&self->actor);
     while (self->unburied != NULL) {
         struct mailbox_item *next = self->unburied->next;
         free(self->unburied);

@@ -16,6 +16,7 @@ int mailbox_init(struct mailbox *self, struct err *err)
 {
     atomic_init(&self->top, NULL);
     atomic_init(&self->is_sleeping, false);
+    atomic_init(&self->is_closed, false);
     self->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return self->fd == -1 ? err_set(err, "eventfd: %s", strerror(errno)) : 0;
 }
@@ -34,6 +35,17 @@ void mailbox_post(struct mailbox *self, struct mailbox_item *item)
         ;
     if (atomic_load(&self->is_sleeping) && atomic_exchange(&self->is_sleeping, false))
         (void)eventfd_write(self->fd, 1); /* fails only when it is readable anyway */
+}
+
+void mailbox_close(struct mailbox *self)
+{
+    atomic_store(&self->is_closed, true);
+    (void)eventfd_write(self->fd, 1);
+}
+
+bool mailbox_is_closed(struct mailbox *self)
+{
+    return atomic_load_explicit(&self->is_closed, memory_order_relaxed);
 }
 
 struct mailbox_item *mailbox_take(struct mailbox *self)

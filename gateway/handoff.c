@@ -94,6 +94,17 @@ enum verdict handoff_submit(struct handoff *self, struct slice meta, struct buf 
     return (enum verdict)(decision - 1);
 }
 
+void handoff_close(struct handoff *self)
+{
+    atomic_store(&self->is_closed, true);
+    (void)eventfd_write(self->fd, 1);
+}
+
+bool handoff_is_closed(struct handoff *self)
+{
+    return atomic_load_explicit(&self->is_closed, memory_order_relaxed);
+}
+
 struct pending *handoff_take(struct handoff *self)
 {
     uintptr_t head = atomic_load_explicit(&self->head, memory_order_relaxed);

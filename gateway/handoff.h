@@ -38,6 +38,7 @@ struct pending {
 struct handoff {
     _Atomic(uintptr_t) head; /* newest pending, and in the low bits the channel being filled */
     atomic_bool is_sleeping;
+    atomic_bool is_closed;
     int fd;
     struct {
         _Alignas(64) atomic_uint word; /* counts wake-ups */
@@ -54,7 +55,12 @@ void handoff_fini(struct handoff *self);
 enum verdict handoff_submit(struct handoff *self, struct slice meta, struct buf *body,
                             uint64_t deadline_ms);
 
+/* Tells the actor to end, once nothing is handed over any more. */
+void handoff_close(struct handoff *self);
+
 /* --- the actor --- */
+
+bool handoff_is_closed(struct handoff *self) MUST_USE;
 
 /* All requests handed over so far, oldest first; null: none. Those handed over from now on wait on
  * another channel. */

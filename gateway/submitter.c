@@ -11,11 +11,11 @@
 #include "gateway/submitter.h"
 
 #include <assert.h>
-#include <czmq.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/actor.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "gateway/handoff.h"
@@ -46,7 +46,7 @@ struct broker {
 
 struct submitter {
     const struct role_env *env;
-    zactor_t *actor;
+    struct actor actor;
     struct handoff handoff;
     struct broker brokers[BROKERS_MAX];
     unsigned broker_count;
@@ -58,7 +58,6 @@ struct submitter {
     uint64_t next_seq;
     uint64_t now_ms;
     uint64_t timeout_ms;
-    bool is_stopping;
     pthread_mutex_t health_mutex;
     pthread_cond_t health_known;
     struct broker_health health; /* guarded by health_mutex */
@@ -401,37 +400,26 @@ static uint64_t turn(submitter_t *self)
     return is_idle(self) || wait_ms < OVERDUE_MS ? wait_ms : OVERDUE_MS;
 }
 
-static void sleep_until_called(submitter_t *self, zsock_t *pipe, uint64_t wait_ms)
+static void sleep_until_called(submitter_t *self, uint64_t wait_ms)
 {
-    zmq_pollitem_t items[2 + BROKERS_MAX] = {
-        {.socket = zsock_resolve(pipe), .events = ZMQ_POLLIN},
-        {.fd = self->handoff.fd, .events = ZMQ_POLLIN},
-    };
-    for (unsigned i = 0; i < self->broker_count; i++)
-        items[2 + i] = (zmq_pollitem_t){.socket = submit_client_socket(self->brokers[i].client),
-                                        .events = ZMQ_POLLIN};
-    /* While every broker has enough to do, new requests need not wake this thread. */
-    if (is_busy(self))
-        items[1].events = 0;
-    else if (!handoff_may_sleep(&self->handoff))
-        wait_ms = 0;
-    (void)!zmq_poll(items, 2 + (int)self->broker_count, (long)wait_ms);
-    if (items[1].events != 0)
-        handoff_woken(&self->handoff, items[1].revents != 0);
-    if (items[0].revents != 0) {
-        char *command = zstr_recv(pipe);
-        self->is_stopping = true;
-        zstr_free(&command);
+    int fds[1 + BROKERS_MAX] = {self->handoff.fd};
+    for (unsigned i = 0; i < self->broker_count; i++) {
+        fds[1 + i] = submit_client_fd(self->brokers[i].client);
+        if (!submit_client_may_sleep(self->brokers[i].client))
+            return;
     }
+    /* While every broker has enough to do, new requests need not wake this thread. */
+    if (!is_busy(self) && !handoff_may_sleep(&self->handoff))
+        return;
+    handoff_woken(&self->handoff, actor_sleep(fds, 1 + self->broker_count, wait_ms) & 1);
 }
 
-static void run(zsock_t *pipe, void *arg)
+static void *run(void *arg)
 {
     submitter_t *self = arg;
     log_thread_role("submitter");
-    zsock_signal(pipe, 0);
-    while (!self->is_stopping)
-        sleep_until_called(self, pipe, turn(self));
+    while (!handoff_is_closed(&self->handoff))
+        sleep_until_called(self, turn(self));
     take_handed_over(self);
     for (unsigned i = 0; i < self->broker_count; i++)
         end_all(self, &self->brokers[i], VERDICT_NO_BROKER);
@@ -440,6 +428,7 @@ static void run(zsock_t *pipe, void *arg)
     while (self->waiting != NULL)
         decide(self, take_first(self), VERDICT_NO_BROKER);
     handoff_wake(&self->handoff, self->channels);
+    return NULL;
 }
 
 /* --- from other threads -------------------------------------------------------------------- */
@@ -496,11 +485,11 @@ submitter_t *submitter_new(const struct role_env *env, struct err *err)
     self->handoff.fd = -1;
     pthread_mutex_init(&self->health_mutex, NULL);
     pthread_cond_init(&self->health_known, NULL);
-    if (handoff_init(&self->handoff, err) == -1 || add_brokers(self, err) == -1) {
+    if (handoff_init(&self->handoff, err) == -1 || add_brokers(self, err) == -1 ||
+        actor_start(&self->actor, run, self, err) == -1) {
         submitter_destroy(&self);
         return NULL;
     }
-    self->actor = zactor_new(run, self);
     if (env->roles & R_BROKER)
         await_broker(self);
     return self;
@@ -511,7 +500,8 @@ void submitter_destroy(submitter_t **self_p)
     submitter_t *self = *self_p;
     if (self == NULL)
         return;
-    zactor_destroy(&self->actor);
+    handoff_close(&self->handoff);
+    actor_join(&self->actor);
     for (unsigned i = 0; i < self->broker_count; i++)
         submit_client_destroy(&self->brokers[i].client);
     while (self->pool != NULL) {

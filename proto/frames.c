@@ -62,6 +62,15 @@ int frames_recv(struct frames *self, void *socket)
     return 1;
 }
 
+int frames_fd(void *socket)
+{
+    int fd = -1;
+    size_t len = sizeof fd;
+    int rc = zmq_getsockopt(socket, ZMQ_FD, &fd, &len);
+    assert(rc == 0);
+    return fd;
+}
+
 struct slice frames_slice(const struct frames *self, unsigned index)
 {
     assert(index < self->count);

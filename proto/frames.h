@@ -31,6 +31,9 @@ void frames_reset(struct frames *self);
 /* Receives one whole message in place of the former. 1 when there was one, 0 when there is none
  * now, -1 when the socket is of no use any more. Does not block. */
 int frames_recv(struct frames *self, void *socket) MUST_USE;
+/* A descriptor to poll for reading. Edge-triggered, and sending takes its events, too: poll only
+ * when nothing was sent on the socket since frames_recv last returned 0. */
+int frames_fd(void *socket);
 struct slice frames_slice(const struct frames *self, unsigned index);
 
 /* Sends the header frame, after the routing id unless that is empty (DEALER). has_more: body frames

@@ -98,11 +98,7 @@ void lease_client_destroy(lease_client_t **self_p)
 
 int lease_client_fd(lease_client_t *self)
 {
-    int fd = -1;
-    size_t len = sizeof fd;
-    int rc = zmq_getsockopt(link_socket(&self->link), ZMQ_FD, &fd, &len);
-    assert(rc == 0);
-    return fd;
+    return link_fd(&self->link);
 }
 
 static struct slice message_slice(zmq_msg_t *message)

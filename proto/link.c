@@ -75,11 +75,17 @@ void *link_socket(const struct link *self)
 
 int link_send(struct link *self, const struct wire_message *message, bool has_more, uint64_t now_ms)
 {
+    self->is_drained = false;
     if (self->state != LINK_OPEN ||
         frames_send(link_socket(self), (struct slice){0}, message, has_more) == -1)
         return -1;
     self->sent_at_ms = now_ms;
     return 0;
+}
+
+int link_fd(const struct link *self)
+{
+    return frames_fd(link_socket(self));
 }
 
 /* The session is over; the next HELLO may go after the backoff, which grows until a WELCOME. */
@@ -160,6 +166,7 @@ int link_recv(struct link *self, struct frames *frames, struct wire_message *mes
         if (handle(self, message, now_ms))
             return 1;
     }
+    self->is_drained = true;
     return 0;
 }
 
@@ -180,6 +187,7 @@ static void start_over(struct link *self, uint64_t now_ms)
     if (self->is_inproc)
         return;
     zsock_t *old = self->socket;
+    self->is_drained = false;
     if (open_socket(self, &err) == 0)
         zsock_destroy(&old);
     else
@@ -194,6 +202,7 @@ static void send_hello(struct link *self, uint32_t credit, uint64_t now_ms)
     hello.HELLO.credit = credit;
     if (hello.HELLO.name.len > WIRE_TEXT_MAX)
         hello.HELLO.name.len = WIRE_TEXT_MAX;
+    self->is_drained = false;
     if (frames_send(link_socket(self), (struct slice){0}, &hello, false) == -1)
         return;
     self->state = LINK_GREETED;

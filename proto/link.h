@@ -40,6 +40,7 @@ struct link {
     zsock_t *socket;
     bool is_inproc;
     enum link_state state;
+    bool is_drained; /* nothing was sent since link_recv last returned 0 */
     uint64_t session;
     uint64_t epoch; /* of the broker that answered last; 0 = none yet */
     uint32_t hb_ms;
@@ -70,7 +71,10 @@ uint64_t link_tick(struct link *self, uint32_t credit, uint64_t now_ms);
 int link_send(struct link *self, const struct wire_message *message, bool has_more,
               uint64_t now_ms) MUST_USE;
 
-/* The socket for zmq_poll and body frames. Another one after link_tick re-created it. */
+/* The socket for body frames. Another one after link_tick re-created it. */
 void *link_socket(const struct link *self);
+/* A descriptor to poll for reading, but only while is_drained (see frames_fd). Ask anew before
+ * every poll. */
+int link_fd(const struct link *self);
 
 #endif

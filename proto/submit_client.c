@@ -53,9 +53,14 @@ void submit_client_destroy(submit_client_t **self_p)
     *self_p = NULL;
 }
 
-void *submit_client_socket(submit_client_t *self)
+int submit_client_fd(const submit_client_t *self)
 {
-    return link_socket(&self->link);
+    return link_fd(&self->link);
+}
+
+bool submit_client_may_sleep(const submit_client_t *self)
+{
+    return self->link.is_drained;
 }
 
 bool submit_client_is_alive(const submit_client_t *self, uint64_t now_ms)

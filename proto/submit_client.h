@@ -22,8 +22,12 @@ submit_client_t *submit_client_new(const char *endpoint, const char *name, uint6
 /* Sends BYE. */
 void submit_client_destroy(submit_client_t **self_p);
 
-/* For zmq_poll; ask anew before every poll. */
-void *submit_client_socket(submit_client_t *self);
+/* A descriptor to poll for reading, but only while submit_client_may_sleep; ask anew before every
+ * poll. */
+int submit_client_fd(const submit_client_t *self);
+/* Nothing was sent since submit_client_recv last returned SUBMIT_NOTHING: no event can be missed.
+ */
+bool submit_client_may_sleep(const submit_client_t *self);
 
 /* There is a session and the broker was heard of within silence_ms. */
 bool submit_client_is_alive(const submit_client_t *self, uint64_t now_ms);
