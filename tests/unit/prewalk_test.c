@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
+
 #include "otlp.pb-c.h"
 #include "proto/native.h"
 #include "proto/otlp_json.h"
@@ -117,6 +119,43 @@ static void deep_protobuf_is_an_error(void **state)
         assert_int_equal(decode(otlp_pb_traces, &body), BATCH_TOO_DEEP);
         buf_fini(&body);
     }
+}
+
+/* The deepest value that passes, in all encodings. Returns null when all were decoded. */
+static void *decode_deepest(void *arg)
+{
+    (void)arg;
+    const char *failed = NULL;
+    struct buf body;
+    nest_protobuf(&body, PREWALK_DEPTH_MAX);
+    if (decode(otlp_pb_traces, &body) != BATCH_OK)
+        failed = "protobuf";
+    buf_fini(&body);
+    nest_json(&body, PREWALK_DEPTH_MAX - 1, "[", "]");
+    must(buf_add_str(&body, "}"));
+    struct buf object;
+    buf_init(&object, BODY_MAX);
+    must(buf_add_str(&object, "{\"events\":[],\"x\":"));
+    put(&object, body.data, body.len);
+    if (decode(native_json, &object) != BATCH_OK)
+        failed = "JSON";
+    buf_fini(&object);
+    buf_fini(&body);
+    return (void *)(uintptr_t)failed;
+}
+
+static void the_deepest_value_fits_the_stack(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    pthread_attr_t attr;
+    void *failed;
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attr, 1024 * 1024), 0);
+    assert_int_equal(pthread_create(&thread, &attr, decode_deepest, NULL), 0);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    pthread_attr_destroy(&attr);
+    assert_null(failed);
 }
 
 static void deep_msgpack_is_an_error(void **state)
@@ -245,6 +284,7 @@ int main(void)
         cmocka_unit_test(deep_json_is_an_error),
         cmocka_unit_test(protobuf_is_taken_up_to_the_depth),
         cmocka_unit_test(deep_protobuf_is_an_error),
+        cmocka_unit_test(the_deepest_value_fits_the_stack),
         cmocka_unit_test(deep_msgpack_is_an_error),
         cmocka_unit_test(msgpack_lengths_are_not_believed),
         cmocka_unit_test(protobuf_lengths_are_not_believed),
