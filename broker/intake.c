@@ -30,6 +30,7 @@
 #define DRAIN_US         5000
 #define STATUS_MS        1000
 #define LOOK_MS          20                    /* between looks at whether STATUS has news */
+#define CLOSED_LOOK_MS   100                   /* the same while gateways hold requests back */
 #define FRAME_SLACK      ((uint64_t)64 * 1024) /* over the largest body, before a peer is cut off */
 #define WINDOW_BYTES_MIN ((uint64_t)256 * 1024 * 1024)
 #define WINDOW_RECORDS   4 /* the window holds at least so many of the largest records */
@@ -158,6 +159,12 @@ static bool is_news(const intake_t *self, const struct wire_STATUS *now)
     return now->intake.data != before->intake.data || now->upstreams_up != before->upstreams_up ||
            now->upstreams_total != before->upstreams_total ||
            !slice_equals(now->note, self->last_note);
+}
+
+static bool is_open(const intake_t *self)
+{
+    const char *word = self->last_status.intake.data;
+    return word == NULL || strcmp(word, "ok") == 0;
 }
 
 /* STATUS to every gateway, each second and when something in it changed that decides. */
@@ -475,6 +482,8 @@ static uint64_t turn(intake_t *self)
     expire_silent(self);
     uint64_t wait_ms = appender_tick(self->appender, self->now_ms);
     uint64_t status_ms = self->status_at_ms > self->now_ms ? self->status_at_ms - self->now_ms : 0;
+    if (status_ms > CLOSED_LOOK_MS && !is_open(self))
+        status_ms = CLOSED_LOOK_MS; /* no request comes that would wake this thread */
     return wait_ms < status_ms ? wait_ms : status_ms;
 }
 

@@ -56,6 +56,11 @@ typedef void http_handler(void *arg, struct http_request *req, struct http_reply
 typedef void http_error_body(void *arg, const char *path, const char *content_type,
                              const char *code, const char *text, struct http_reply *reply);
 
+/* Asked before a request's body is read (req has none yet), when its key and length are in order:
+ * false with the answer, after which the connection is closed, or true to read it. Must not block.
+ */
+typedef bool http_admission(void *arg, const struct http_request *req, struct http_reply *reply);
+
 struct http_route {
     const char *method; /* "GET", "POST" */
     const char *path;   /* exact; one ending in '/' matches every path below it; null: any path */
@@ -74,6 +79,7 @@ struct httpd_config {
     unsigned roles; /* role_bits whose metrics /metrics shows */
     const struct http_route *routes; /* ended by a null handler; tried in order; a path that is
                                         known under another method only gets 405 with Allow */
+    http_admission *admission;       /* null: whatever the door admits */
     http_error_body *error_body;     /* null for an admin door */
     httpd_readiness *readiness;
     void (*worker_fini)(void *worker); /* frees what handlers left in *req->worker; may be null */

@@ -170,6 +170,9 @@ void body_release(struct worker *worker);
 
 /* Sends the reply; returns its status. The body is forgotten first. */
 int reply_send(struct exchange *self, const struct http_reply *reply);
+/* Sends a reply to a request whose body was not read, puts the worker's buffers back, closes the
+ * connection. */
+int reply_close(struct exchange *self, struct http_reply *reply);
 /* Answers with a refusal, whose connection is always closed. `allow`: extra header lines or null.
  */
 int reply_refuse(struct exchange *self, enum refusal refusal, const char *extra_headers);

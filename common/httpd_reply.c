@@ -144,6 +144,16 @@ static void refusal_body(struct exchange *self, const struct refusal_row *row,
         buf_reset(&reply->body);
 }
 
+int reply_close(struct exchange *self, struct http_reply *reply)
+{
+    self->must_close = true;
+    int status = reply_send(self, reply);
+    self->worker->reply_body = reply->body;
+    self->worker->scratch = reply->scratch;
+    body_discard(self);
+    return status;
+}
+
 int reply_refuse(struct exchange *self, enum refusal refusal, const char *extra_headers)
 {
     const struct refusal_row *row = refusal_row(refusal);
@@ -156,14 +166,9 @@ int reply_refuse(struct exchange *self, enum refusal refusal, const char *extra_
         .retry_after_s = row->retry_after_s,
     };
     refusal_body(self, row, &reply);
-    self->must_close = true;
-    int status = reply_send(self, &reply);
-    worker->reply_body = reply.body;
-    worker->scratch = reply.scratch;
     if (self->door->refused[refusal])
         metric_series_add(self->door->refused[refusal], 1);
-    body_discard(self);
-    return status;
+    return reply_close(self, &reply);
 }
 
 static void buf_trim(struct buf *buf)

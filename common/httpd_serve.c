@@ -170,21 +170,40 @@ static const char *target_of(struct exchange *self)
     return buf_cstr(target);
 }
 
-static int run_handler(struct exchange *self, const struct http_route *route, const char *target)
+static struct http_request request_of(struct exchange *self, const char *target)
 {
     const struct mg_request_info *info = self->headers.info;
-    struct worker *worker = self->worker;
-    struct http_request req = {
+    return (struct http_request){
         .method = info->request_method,
         .target = target,
         .path = self->path,
         .query = info->query_string ? info->query_string : "",
         .key = key_of(&self->headers),
-        .body = worker->body,
         .deadline_ms = self->deadline_ms,
         .headers = &self->headers,
-        .worker = &worker->handler_data,
+        .worker = &self->worker->handler_data,
     };
+}
+
+/* The role has its say before the body is read; false: it has answered. */
+static bool is_admitted(struct exchange *self, const char *target, int *status)
+{
+    const struct httpd_config *config = &self->door->config;
+    if (!config->admission)
+        return true;
+    struct http_request req = request_of(self, target);
+    struct http_reply reply = reply_begin(self->worker);
+    if (config->admission(config->arg, &req, &reply))
+        return true;
+    *status = reply_close(self, &reply);
+    return false;
+}
+
+static int run_handler(struct exchange *self, const struct http_route *route, const char *target)
+{
+    struct worker *worker = self->worker;
+    struct http_request req = request_of(self, target);
+    req.body = worker->body;
     struct http_reply reply = reply_begin(worker);
     route->handler(self->door->config.arg, &req, &reply);
     worker->body = req.body;
@@ -205,13 +224,17 @@ static int serve_route(struct exchange *self)
     if (refusal != REFUSAL_NONE)
         return reply_refuse(self, refusal,
                             refusal == REFUSAL_KEY ? "WWW-Authenticate: Bearer\r\n" : NULL);
+    const char *target = target_of(self);
+    if (!target)
+        return reply_refuse(self, REFUSAL_REQUEST_LINE, NULL);
+    int status;
+    if (!is_admitted(self, target, &status))
+        return status;
     refusal = invite_body(self);
     if (refusal == REFUSAL_NONE)
         refusal = body_read(self);
-    const char *target = target_of(self);
-    if (refusal != REFUSAL_NONE || !target)
-        return reply_refuse(self, target ? refusal : REFUSAL_REQUEST_LINE, NULL);
-    return run_handler(self, route, target);
+    return refusal == REFUSAL_NONE ? run_handler(self, route, target)
+                                   : reply_refuse(self, refusal, NULL);
 }
 
 static int serve(struct exchange *self, const struct mg_request_info *info)

@@ -39,6 +39,7 @@ struct gateway *gateway_start(const struct role_env *env, struct err *err)
             .listen = &env->options->listen,
             .roles = env->roles,
             .routes = routes,
+            .admission = receive_admission,
             .error_body = otlp_reply_error,
             .readiness = gateway_readiness,
             .worker_fini = receive_worker_fini,

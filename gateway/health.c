@@ -8,11 +8,20 @@ static const struct {
     const char *intake;
     const char *word;
     const char *detail; /* null: the word says it all */
+    enum verdict verdict;
 } refusing[] = {
-    {"full", "full", NULL},
-    {"low disk", "full", "low disk"},
-    {"write error", "write error", NULL},
+    {"full", "full", NULL, VERDICT_FULL},
+    {"low disk", "full", "low disk", VERDICT_FULL},
+    {"write error", "write error", NULL, VERDICT_FAILED},
 };
+
+enum verdict health_verdict(const struct broker_health *broker)
+{
+    for (size_t i = 0; i < sizeof refusing / sizeof refusing[0]; i++)
+        if (strcmp(broker->intake, refusing[i].intake) == 0)
+            return refusing[i].verdict;
+    return VERDICT_STORED;
+}
 
 /* At 80 % a relay without an upstream sends its senders elsewhere while it still can. */
 static bool is_full_soon(const struct broker_health *broker)

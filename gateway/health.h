@@ -20,4 +20,7 @@
 /* Returns the HTTP status and adds the text. */
 int health_readiness(const struct broker_health *broker, struct buf *text);
 
+/* What the broker would say to a request now: STORED as far as anyone knows, or why not. */
+enum verdict health_verdict(const struct broker_health *broker);
+
 #endif

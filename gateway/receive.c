@@ -76,6 +76,16 @@ static int encode(const struct gateway *self, const struct http_request *req,
     return request_encode(&request, meta);
 }
 
+bool receive_admission(void *arg, const struct http_request *req, struct http_reply *reply)
+{
+    const struct gateway *self = arg;
+    enum verdict verdict = submitter_outlook(self->submitter);
+    if (verdict == VERDICT_STORED)
+        return true;
+    answer_verdict(req, verdict, reply);
+    return false;
+}
+
 void receive_post(void *arg, struct http_request *req, struct http_reply *reply)
 {
     struct gateway *self = arg;

@@ -9,6 +9,10 @@
  * gateway. */
 http_handler receive_post;
 
+/* Refuses what the broker is known to refuse, so that its body need not be read. arg: the gateway.
+ */
+http_admission receive_admission;
+
 /* Frees what receive_post keeps for its thread. */
 void receive_worker_fini(void *worker);
 

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "gateway/handoff.h"
+#include "gateway/health.h"
 #include "proto/submit_client.h"
 #include "proto/wire.h"
 
@@ -26,6 +28,8 @@
 #define START_WAIT_S  5   /* for a broker in this process, so that the door opens with one */
 #define OVERDUE_MS    100 /* between looks for requests whose deadline has passed */
 #define IN_FLIGHT_MAX 1   /* SUBMITs that one broker has not answered */
+#define FRESH_MS      2500 /* what a broker said of itself holds for so long; it speaks each second */
+#define OUTLOOK_BITS  3    /* of a verdict */
 
 /* One SUBMIT under way. */
 struct batch {
@@ -42,6 +46,7 @@ struct broker {
     struct batch *in_flight;
     unsigned in_flight_count;
     struct broker_health health;
+    uint64_t status_at_ms; /* when it last spoke of itself */
 };
 
 struct submitter {
@@ -60,8 +65,10 @@ struct submitter {
     uint64_t timeout_ms;
     pthread_mutex_t health_mutex;
     pthread_cond_t health_known;
-    struct broker_health health; /* guarded by health_mutex */
+    struct broker_health health;  /* guarded by health_mutex */
+    atomic_uint_fast64_t outlook; /* 0: STORED; else a verdict, and until when above OUTLOOK_BITS */
 };
+static_assert(VERDICT_COUNT <= 1 << OUTLOOK_BITS, "a verdict fits");
 
 /* --- verdicts ------------------------------------------------------------------------------ */
 
@@ -148,8 +155,9 @@ static void copy_text(char *out, size_t size, struct slice text)
     snprintf(out, size, SLICE_FORMAT, SLICE_ARGS(text));
 }
 
-static void on_status(struct broker *broker, const struct submit_status *status)
+static void on_status(struct broker *broker, const struct submit_status *status, uint64_t now_ms)
 {
+    broker->status_at_ms = now_ms;
     struct broker_health *health = &broker->health;
     health->used_bytes = status->used_bytes;
     health->max_bytes = status->max_bytes;
@@ -185,6 +193,34 @@ static void publish_health(submitter_t *self)
     if (health.is_alive)
         pthread_cond_broadcast(&self->health_known);
     pthread_mutex_unlock(&self->health_mutex);
+}
+
+/* One broker that lives and does not say that it refuses is enough to try. */
+static void publish_outlook(submitter_t *self)
+{
+    uint64_t outlook = 0;
+    for (unsigned i = 0; i < self->broker_count; i++) {
+        const struct broker *broker = &self->brokers[i];
+        if (!submit_client_is_alive(broker->client, self->now_ms))
+            continue;
+        enum verdict verdict = health_verdict(&broker->health);
+        uint64_t until_ms = broker->status_at_ms + FRESH_MS;
+        if (verdict == VERDICT_STORED || until_ms <= self->now_ms) {
+            outlook = 0;
+            break;
+        }
+        uint64_t one = until_ms << OUTLOOK_BITS | (uint64_t)verdict;
+        outlook = outlook == 0 || one < outlook ? one : outlook;
+    }
+    atomic_store_explicit(&self->outlook, outlook, memory_order_relaxed);
+}
+
+enum verdict submitter_outlook(const submitter_t *self)
+{
+    uint64_t outlook = atomic_load_explicit(&self->outlook, memory_order_relaxed);
+    if (outlook == 0 || clock_mono_ms() >= outlook >> OUTLOOK_BITS)
+        return VERDICT_STORED;
+    return (enum verdict)(outlook & ((1U << OUTLOOK_BITS) - 1));
 }
 
 void submitter_health(submitter_t *self, struct broker_health *health)
@@ -351,7 +387,7 @@ static void hear(submitter_t *self, struct broker *broker)
         if (event == SUBMIT_STORED)
             on_stored(self, broker, &news);
         else if (event == SUBMIT_STATUS)
-            on_status(broker, &news.status);
+            on_status(broker, &news.status, self->now_ms);
         else
             end_all(self, broker, VERDICT_NO_BROKER);
         if (event == SUBMIT_LOST)
@@ -397,6 +433,7 @@ static uint64_t turn(submitter_t *self)
                                                      the disk waiting */
     self->channels = 0;
     publish_health(self);
+    publish_outlook(self);
     return is_idle(self) || wait_ms < OVERDUE_MS ? wait_ms : OVERDUE_MS;
 }
 

@@ -46,6 +46,10 @@ submitter_t *submitter_new(const struct role_env *env, struct err *err) MUST_USE
 enum verdict submitter_submit(submitter_t *self, struct slice meta, struct buf *body,
                               uint64_t deadline_ms);
 
+/* What a request would be told now, as far as the brokers' own news of the last seconds goes:
+ * STORED when it is worth submitting, else what every broker would say. Does not block. */
+enum verdict submitter_outlook(const submitter_t *self);
+
 /* A consistent copy; does not block. */
 void submitter_health(submitter_t *self, struct broker_health *health);
 

@@ -128,3 +128,22 @@ def test_disk_that_keeps_failing_is_never_acknowledged(relay, upstream):
         assert http.post(relay.port, "/v1/ingest", f"{number}".encode()).status == 503
     wait_until(lambda: relay.readyz() is None or relay.readyz()[0] == 503, 10, relay.readyz)
     assert bodies_of(upstream) == {b"first"}
+
+
+def test_known_write_error_refuses_early_and_takes_requests_again_by_itself(relay, upstream):
+    """No new file can be made after the first has failed; when one can, nobody needs to send for the
+    relay to find out."""
+    relay.arm(f"sync:{SEGMENTS}@1=EIO;open:{SEGMENTS}@1+=EACCES")
+    for _ in range(2):
+        assert http.post(relay.port, "/v1/ingest", b"refused").status == 503
+    wait_until(lambda: relay.readyz()[1].startswith("write error"), 10, relay.readyz)
+    with http.Connection(relay.port, timeout=4) as connection:
+        connection.send(b"POST /v1/ingest HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        reply = connection.reply()  # the body never comes
+    assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+    assert relay.metric("mcpd_relay_refused_full_total") == 0
+    relay.arm("")
+    wait_until(lambda: relay.readyz()[0] == 200, 20, relay.readyz)
+    assert http.post(relay.port, "/v1/ingest", b"taken").status == 202
+    relay.wait_drained()
+    assert b"taken" in bodies_of(upstream) and b"refused" not in bodies_of(upstream)

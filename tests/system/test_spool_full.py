@@ -2,6 +2,7 @@
 """A full spool refuses with 503 and Retry-After: 5, says so in /readyz, keeps what it has, and takes
 requests again when there is room."""
 import os
+import time
 
 from lib import http
 from lib.sender import Load
@@ -68,3 +69,46 @@ def test_full_spool_is_still_full_after_a_restart(site):
         delivered = {request.body for request in upstream.requests if request.method == "POST"}
         for sent in load.accepted + again.accepted:
             assert sent.request.body in delivered
+
+
+def head(length, *more):
+    lines = ["POST /v1/ingest HTTP/1.1", "Host: localhost", f"Content-Length: {length}", *more]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def test_known_full_spool_refuses_before_the_body_is_read(site):
+    """A sender need not push a body through that will not be taken; each refusal is counted once."""
+    with Upstream() as upstream:
+        upstream.always(Reply(503))
+        relay, _ = full_relay(site, upstream)
+        wait_until(lambda: relay.readyz()[1].startswith("full"), 5, relay.readyz)
+        before = relay.metric("mcpd_relay_refused_full_total")
+        for number, more in enumerate([(), ("Expect: 100-continue",)], 1):
+            with http.Connection(relay.port, timeout=10) as connection:
+                connection.send(head(60_000, *more))  # and no body
+                reply = connection.reply()
+                assert (reply.status, reply.headers["retry-after"]) == (503, "5")
+                assert b"spool_full" in reply.body and reply.headers["connection"] == "close"
+            assert relay.metric("mcpd_relay_refused_full_total") == before + number
+        with http.Connection(relay.port, timeout=10) as connection:
+            connection.send(head(60_000) + b"x" * 60_000)  # all at once: the answer is not lost
+            assert connection.reply().status == 503
+
+
+def test_spool_at_its_limit_goes_on_taking_what_deliveries_make_room_for(site):
+    with Upstream() as upstream:
+        upstream.always(Reply(503))
+        relay, _ = full_relay(site, upstream)
+        upstream.always(Reply(200, delay=0.05))
+        load = Load(relay.port, bodies(100_000), connections=4).start()
+        for _ in range(3):
+            taken = len(load.accepted)
+            wait_until(lambda: len(load.accepted) > taken, 10,
+                       lambda: f"more than {taken} are taken\n{relay.log()}")
+            time.sleep(1)
+        load.stop()
+        assert load.statuses().keys() <= {202, 503}
+        upstream.always(Reply(200))
+        relay.wait_drained(60)
+        delivered = {request.body for request in upstream.requests if request.method == "POST"}
+        assert all(sent.request.body in delivered for sent in load.accepted)
