@@ -7,7 +7,6 @@
 #include "store/query.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -54,25 +53,47 @@ static int64_t fraction_ns(const char *text, const char **end)
     return ns;
 }
 
+/* "2026-01-02T03:04:05", every digit in its place, into numbers; -1 for anything else. */
+static int read_calendar(const char *text, int64_t numbers[6])
+{
+    static const char layout[] = "dddd-dd-ddTdd:dd:dd";
+    static const struct {
+        size_t at, len;
+    } parts[6] = {{0, 4}, {5, 2}, {8, 2}, {11, 2}, {14, 2}, {17, 2}};
+    for (size_t i = 0; layout[i]; i++)
+        if (!text[i] || (layout[i] != 'd' && text[i] != layout[i]))
+            return -1;
+    for (size_t i = 0; i < 6; i++) {
+        numbers[i] = digits(text + parts[i].at, parts[i].len);
+        if (numbers[i] == -1)
+            return -1;
+    }
+    return 0;
+}
+
 static int calendar_time(const char *text, int64_t *ns)
 {
-    struct tm tm = {0};
-    int end = 0;
+    enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND };
+    static const int64_t least[6] = {1970, 1, 1, 0, 0, 0};
+    static const int64_t most[6] = {2200, 12, 31, 23, 59, 60};
+    int64_t numbers[6];
     int64_t fraction = 0;
-    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
-               &tm.tm_min, &tm.tm_sec, &end) != 6 ||
-        end != 19)
+    if (read_calendar(text, numbers) == -1)
         return -1;
-    if (tm.tm_year < 1970 || tm.tm_year > 2200 || tm.tm_mon < 1 || tm.tm_mon > 12 ||
-        tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 60)
-        return -1;
-    const char *rest = text + end;
+    for (size_t i = 0; i < 6; i++)
+        if (numbers[i] < least[i] || numbers[i] > most[i])
+            return -1;
+    const char *rest = text + strlen("2026-01-02T03:04:05");
     if (*rest == '.')
         fraction = fraction_ns(rest + 1, &rest);
     if (fraction == -1 || strcmp(rest, "Z") != 0)
         return -1;
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
+    struct tm tm = {.tm_year = (int)numbers[YEAR] - 1900,
+                    .tm_mon = (int)numbers[MONTH] - 1,
+                    .tm_mday = (int)numbers[DAY],
+                    .tm_hour = (int)numbers[HOUR],
+                    .tm_min = (int)numbers[MINUTE],
+                    .tm_sec = (int)numbers[SECOND]};
     *ns = (int64_t)timegm(&tm) * NS_PER_S + fraction;
     return 0;
 }

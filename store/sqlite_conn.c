@@ -89,8 +89,10 @@ int sqlite_conn_prepare(backend_conn_t *self, enum sqlite_statement id, struct s
     if (*statement)
         sqlite3_reset(*statement);
     else if (sqlite3_prepare_v3(self->db, statement_texts[id], -1, SQLITE_PREPARE_PERSISTENT,
-                                statement, NULL) != SQLITE_OK)
-        return sqlite_conn_error(self, "cannot prepare a statement", err);
+                                statement, NULL) != SQLITE_OK) {
+        sqlite_conn_error(self, "cannot prepare a statement", err);
+        return -1;
+    }
     *call = (struct sqlite_call){.statement = *statement, .next = 1, .rc = SQLITE_OK};
     return 0;
 }

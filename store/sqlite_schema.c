@@ -135,15 +135,15 @@ static const char tables[] =
 static int read_number(backend_conn_t *conn, const char *sql, int64_t *number, struct err *err)
 {
     sqlite3_stmt *statement = NULL;
-    if (sqlite3_prepare_v2(conn->db, sql, -1, &statement, NULL) != SQLITE_OK)
-        return sqlite_conn_error(conn, "cannot read the data file", err);
-    int rc = sqlite3_step(statement);
+    int rc = sqlite3_prepare_v2(conn->db, sql, -1, &statement, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(statement);
     *number = rc == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : -1;
-    int result = rc == SQLITE_ROW || rc == SQLITE_DONE
-                     ? 0
-                     : sqlite_conn_error(conn, "cannot read the data file", err);
+    bool is_read = rc == SQLITE_ROW || rc == SQLITE_DONE;
+    if (!is_read)
+        sqlite_conn_error(conn, "cannot read the data file", err);
     sqlite3_finalize(statement);
-    return result;
+    return is_read ? 0 : -1;
 }
 
 static int create_tables(backend_conn_t *conn, struct err *err)
