@@ -94,7 +94,7 @@ $(BUILD)/lint/%.ok: %.c .clang-tidy | $(BUILD)/gen/otlp.pb-c.h
 	$(Q)$(TIDY) $< -- $(LINTC) 2>$@.log || { cat $@.log; exit 1; }
 	@touch $@
 docs: all
-	for page in options metrics messages attributes; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
+	for page in options metrics messages attributes statuses; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
 demo: setup all
 	$(PYTHON) tests/demo.py
 run: all

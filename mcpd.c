@@ -13,8 +13,11 @@
 #include "common/role.h"
 #include "courier/courier_main.h"
 #include "gateway/gateway_main.h"
+#include "proto/batch.h"
 #include "proto/genai.h"
+#include "proto/verdict.h"
 #include "proto/wire.h"
+#include "store/refusal.h"
 #include "store/store_main.h"
 
 #define MCPD_VERSION "0.1.0"
@@ -108,20 +111,52 @@ static int look_into_spool(int argc, char **argv)
     return rc == -1 ? fail(&err) : rc;
 }
 
-/* The generated pages of docs/, one by its name. */
-static int print_docs(const char *page)
+static const char statuses_intro[] =
+    "# Statuses\n\n"
+    "Generated from the tables the answers are made of. A refusal is\n"
+    "`{\"error\":{\"code\":\"...\",\"message\":\"...\"}}`, on the OTLP paths a `google.rpc.Status` "
+    "with\nthe message, in the request's encoding. A 503 is to be sent again with the same bytes "
+    "and\n"
+    "key, a 4xx is not. A success is 202 from a relay, 200 on the OTLP paths and from a daemon.\n";
+
+/* docs/statuses.md: the tables of all who answer. */
+static void print_statuses(FILE *out)
 {
-    if (page && strcmp(page, "options") == 0)
-        options_markdown(stdout);
-    else if (page && strcmp(page, "metrics") == 0)
-        metrics_markdown(stdout);
-    else if (page && strcmp(page, "messages") == 0)
-        wire_markdown(stdout);
-    else if (page && strcmp(page, "attributes") == 0)
-        genai_markdown(stdout);
-    else
-        return EXIT_USAGE;
-    return EXIT_SUCCESS;
+    static const struct {
+        const char *title;
+        void (*print)(FILE *out);
+    } tables[] = {
+        {"Relay and gateway", verdict_markdown},
+        {"Daemon", refusal_markdown},
+        {"Bodies that cannot be read (daemon; relay and gateway with `--validate-otlp`)",
+         batch_markdown},
+        {"All of them, before a body is looked at", httpd_markdown},
+        {"Why an event was rejected from a batch that was read", reject_markdown},
+    };
+    fputs(statuses_intro, out);
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        fprintf(out, "\n## %s\n\n", tables[i].title);
+        tables[i].print(out);
+    }
+}
+
+/* The generated pages of docs/, one by its name. */
+static int print_docs(const char *name)
+{
+    static const struct {
+        const char *name;
+        void (*print)(FILE *out);
+    } pages[] = {
+        {"options", options_markdown},  {"metrics", metrics_markdown}, {"messages", wire_markdown},
+        {"attributes", genai_markdown}, {"statuses", print_statuses},
+    };
+    for (size_t i = 0; name && i < sizeof pages / sizeof pages[0]; i++) {
+        if (strcmp(name, pages[i].name) != 0)
+            continue;
+        pages[i].print(stdout);
+        return EXIT_SUCCESS;
+    }
+    return EXIT_USAGE;
 }
 
 static int run(const struct program *program, int argc, char **argv)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/buf.h"
 #include "common/err.h"
@@ -100,6 +101,9 @@ int httpd_port(const httpd_t *self);
  * An admin door goes on answering, with /readyz at `draining`; its readiness is not called any more
  * and may go away. */
 void httpd_drain(httpd_t *self);
+
+/* The rows of docs/statuses.md: what the door refuses itself. */
+void httpd_markdown(FILE *out);
 
 /* Closes everything. Requests still in a handler are waited for: let them go first. */
 void httpd_destroy(httpd_t **self_p);

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/status_row.h"
 
 /* Bodies above it go in a second write instead of being copied. */
 #define COPY_MAX       ((size_t)64 * 1024)
@@ -26,6 +27,15 @@ const struct refusal_row *refusal_row(enum refusal refusal)
     };
     assert(refusal > REFUSAL_NONE && refusal < REFUSAL_COUNT);
     return &rows[refusal];
+}
+
+void httpd_markdown(FILE *out)
+{
+    status_rows_head(out);
+    for (unsigned i = REFUSAL_NONE + 1; i < REFUSAL_COUNT; i++) {
+        const struct refusal_row *row = refusal_row((enum refusal)i);
+        status_row(out, row->status, row->code, row->retry_after_s, row->text);
+    }
 }
 
 /* The Date header's value, made once a second. */

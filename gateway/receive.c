@@ -95,7 +95,8 @@ void receive_post(void *arg, struct http_request *req, struct http_reply *reply)
     struct receiver *receiver = receiver_of(req);
     struct slice content_encoding = header_of(req, "Content-Encoding");
     if (key_for(req, receiver->idem, content_encoding, made, &key, &err) == -1) {
-        answer_refusal(req, 400, "bad_idempotency_key", err.text, reply);
+        const struct verdict_row *row = verdict_row(VERDICT_BAD_KEY);
+        answer_refusal(req, row->http_status, row->code, err.text, reply);
         return;
     }
     if (!validate_body(self, req, reply))
@@ -103,8 +104,7 @@ void receive_post(void *arg, struct http_request *req, struct http_reply *reply)
     struct buf *meta = &receiver->meta;
     buf_reset(meta);
     if (encode(self, req, key, content_encoding, meta) == -1) {
-        answer_refusal(req, 431, "headers_too_large", "the headers to pass on are too large",
-                       reply);
+        answer_verdict(req, VERDICT_HEADERS, reply);
         return;
     }
     struct slice bytes = {meta->data, meta->len};

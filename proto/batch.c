@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/status_row.h"
 #include "proto/utf8.h"
 
 /* What a body decodes to: seldom more than 5 times its length, more where spans are tiny and their
@@ -20,7 +21,7 @@
 const struct batch_result_row *batch_result_row(enum batch_result result)
 {
     static const struct batch_result_row rows[] = {
-#define BATCH_RESULT(id, status, code) {status, code},
+#define BATCH_RESULT(id, status, code, meaning) {status, code, meaning},
 #include "proto/batch.def"
 #undef BATCH_RESULT
     };
@@ -28,10 +29,31 @@ const struct batch_result_row *batch_result_row(enum batch_result result)
     return &rows[result];
 }
 
+void batch_markdown(FILE *out)
+{
+    status_rows_head(out);
+    for (unsigned i = BATCH_OK + 1; i < BATCH_RESULT_COUNT; i++) {
+        const struct batch_result_row *row = batch_result_row((enum batch_result)i);
+        status_row(out, row->http_status, row->code, 0, row->meaning);
+    }
+}
+
+void reject_markdown(FILE *out)
+{
+    static const char *const rows[][2] = {
+#define REJECT_CODE(id, name, meaning) {name, meaning},
+#include "proto/reject.def"
+#undef REJECT_CODE
+    };
+    fprintf(out, "| code | meaning |\n|---|---|\n");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        fprintf(out, "| `%s` | %s |\n", rows[i][0], rows[i][1]);
+}
+
 const char *reject_code_name(enum reject_code code)
 {
     static const char *const names[] = {
-#define REJECT_CODE(id, name) name,
+#define REJECT_CODE(id, name, meaning) name,
 #include "proto/reject.def"
 #undef REJECT_CODE
     };

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/arena.h"
 #include "common/buf.h"
@@ -32,7 +33,7 @@
 /* What a decoder says of the body as a whole; one row of batch.def each. Anything but OK leaves a
  * batch that holds nothing of use. */
 enum batch_result {
-#define BATCH_RESULT(id, status, code) BATCH_##id,
+#define BATCH_RESULT(id, status, code, meaning) BATCH_##id,
 #include "proto/batch.def"
 #undef BATCH_RESULT
     BATCH_RESULT_COUNT
@@ -41,12 +42,16 @@ enum batch_result {
 struct batch_result_row {
     int http_status;
     const char *code; /* for the error body, as "too_many_events" */
+    const char *meaning;
 };
 const struct batch_result_row *batch_result_row(enum batch_result result);
+/* The rows of docs/statuses.md: refused bodies, rejected events. */
+void batch_markdown(FILE *out);
+void reject_markdown(FILE *out);
 
 /* Why one event was rejected; the words of the answer. */
 enum reject_code {
-#define REJECT_CODE(id, name) REJECT_##id,
+#define REJECT_CODE(id, name, meaning) REJECT_##id,
 #include "proto/reject.def"
 #undef REJECT_CODE
     REJECT_CODE_COUNT

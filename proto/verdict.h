@@ -3,6 +3,8 @@
 #ifndef MCPD_VERDICT_H
 #define MCPD_VERDICT_H
 
+#include <stdio.h>
+
 enum verdict {
 #define VERDICT(id, name, status, retry_after, code, text) VERDICT_##id,
 #include "proto/verdict.def"
@@ -17,6 +19,9 @@ struct verdict_row {
     const char *code;  /* for the JSON error body */
     const char *text;
 };
+
+/* The rows of docs/statuses.md. */
+void verdict_markdown(FILE *out);
 
 /* verdict must be a value of the enum. */
 const struct verdict_row *verdict_row(enum verdict verdict);

@@ -4,16 +4,18 @@
 #include <assert.h>
 #include <string.h>
 
+#include "common/status_row.h"
 #include "proto/otlp_reply.h"
 
 struct refusal_row {
     int status;
     int retry_after_s;
     const char *code;
+    const char *meaning;
 };
 
 static const struct refusal_row rows[] = {
-#define REFUSAL(id, status, retry_after_s, code) {status, retry_after_s, code},
+#define REFUSAL(id, status, retry_after_s, code, meaning) {status, retry_after_s, code, meaning},
 #include "store/refusal.def"
 #undef REFUSAL
 };
@@ -28,4 +30,11 @@ void refuse(const struct http_request *req, struct http_reply *reply, enum refus
     /* Only what is sent speaks OTLP; what is read is our own JSON on every path. */
     const char *path = strcmp(req->method, "POST") == 0 ? req->path : "";
     otlp_reply_error(NULL, path, httpd_header(req, "Content-Type"), row->code, text, reply);
+}
+
+void refusal_markdown(FILE *out)
+{
+    status_rows_head(out);
+    for (size_t i = 0; i < REFUSAL_COUNT; i++)
+        status_row(out, rows[i].status, rows[i].code, rows[i].retry_after_s, rows[i].meaning);
 }
