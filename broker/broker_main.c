@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
  * Order matters: the lock of the spool is taken before any socket is bound, as a second bind on an
- * ipc path would silently take it over; upkeep is there before delivery, delivery before intake.
- * The end goes the other way round, so that what one actor still says the next one still hears.
+ * ipc path would silently take it over. The end goes from intake over delivery to upkeep, so that
+ * what one actor still says the next one still hears.
  */
 #include "broker/broker_main.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <string.h>
 
 #include "broker/core.h"
@@ -80,14 +81,15 @@ static int start_all(struct broker *self, struct err *err)
 {
     if (open_spool(&self->core, err) == -1)
         return -1;
-    self->upkeep = upkeep_new(&self->core, err);
-    if (self->upkeep == NULL)
-        return -1;
+    /* Both sockets are bound before upkeep makes files: binding changes the umask. */
     self->delivery = delivery_new(&self->core, err);
     if (self->delivery == NULL)
         return -1;
     self->intake = intake_new(&self->core, err);
-    return self->intake == NULL ? -1 : 0;
+    if (self->intake == NULL)
+        return -1;
+    self->upkeep = upkeep_new(&self->core, err);
+    return self->upkeep == NULL ? -1 : 0;
 }
 
 static void *broker_start(const struct role_env *env, struct err *err)
@@ -96,6 +98,7 @@ static void *broker_start(const struct role_env *env, struct err *err)
     if (self == NULL)
         abort();
     self->core.env = env;
+    atomic_init(&self->core.intake_word, "ok");
     self->core.to_intake.fd = self->core.to_delivery.fd = self->core.to_upkeep.fd = -1;
     clock_random(&self->core.boot_id, sizeof self->core.boot_id);
     if (mailbox_init(&self->core.to_intake, err) == -1 ||
@@ -105,9 +108,21 @@ static void *broker_start(const struct role_env *env, struct err *err)
     return self;
 }
 
+/* A broker alone is ready as long as it takes requests. */
+static int broker_readiness(void *arg, struct buf *text)
+{
+    struct broker *self = arg;
+    const char *word = atomic_load(&self->core.intake_word);
+    bool is_low = strcmp(word, "low disk") == 0;
+    if (buf_add_str(text, is_low ? "full; low disk" : word) == -1)
+        return 503;
+    return strcmp(word, "ok") == 0 ? 200 : 503;
+}
+
 const struct role broker_role = {
     .name = "broker",
     .bit = R_BROKER,
     .start = broker_start,
     .stop = broker_stop,
+    .readiness = broker_readiness,
 };

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/board.h"
 #include "broker/couriers.h"
 #include "broker/leases.h"
 #include "broker/ledger.h"
@@ -19,7 +20,6 @@
 #include "common/actor.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/metrics.h"
 #include "proto/frames.h"
 
 #define DRAIN_MESSAGES 256
@@ -428,45 +428,15 @@ static void ping(delivery_t *self)
             (void)!send_to(self, courier, &(struct wire_message){.type = WIRE_PING}, false);
 }
 
-static uint32_t oldest_s(const delivery_t *self, const struct spool_usage *usage)
-{
-    uint64_t arrival_ns = ledger_oldest_ns(self->ledger), now_ns = clock_wall_ns();
-    if (ledger_has_parked(self->ledger) && usage->oldest_ns > 0 && usage->oldest_ns < arrival_ns)
-        arrival_ns = usage->oldest_ns;
-    if (arrival_ns == 0)
-        arrival_ns = usage->oldest_ns;
-    if (usage->waiting == 0 || arrival_ns == 0 || arrival_ns >= now_ns)
-        return 0;
-    return (uint32_t)((now_ns - arrival_ns) / 1000000000u);
-}
-
-/* What intake puts into STATUS; of several couriers the one that sees most upstreams up. */
 static void post_board(delivery_t *self)
 {
-    struct spool_usage usage;
-    struct post_board *board = post_new(POST_BOARD, sizeof *board);
-    const struct courier *best = NULL;
-    for (const struct courier *courier = self->couriers.first; courier; courier = courier->next)
-        if (!courier->is_gone && courier->has_upstreams &&
-            (best == NULL || courier->upstreams_up > best->upstreams_up))
-            best = courier;
-    spool_usage(self->core->spool, &usage);
-    board->oldest_s = oldest_s(self, &usage);
-    board->has_courier = best != NULL;
-    if (best != NULL) {
-        board->upstreams_up = best->upstreams_up;
-        board->upstreams_total = best->upstreams_total;
-        memcpy(board->note, best->note, sizeof board->note);
-    }
-    if (self->leases.has_lost || self->now_ms >= self->recount_at_ms) {
-        metrics_set(METRIC_relay_spool_entries, (int64_t)usage.waiting);
+    bool is_recount = self->leases.has_lost || self->now_ms >= self->recount_at_ms;
+    struct post_board *board =
+        board_new(self->core->spool, self->ledger, &self->couriers, is_recount);
+    if (is_recount) {
         self->leases.has_lost = false;
         self->recount_at_ms = self->now_ms + RECOUNT_MS;
     }
-    metrics_set(METRIC_relay_spool_bytes, (int64_t)usage.used_bytes);
-    metrics_set(METRIC_relay_spool_oldest, board->oldest_s);
-    metrics_set(METRIC_queue_leases, ledger_count(self->ledger, ENTRY_LEASED));
-    metrics_set(METRIC_queue_couriers, self->couriers.count);
     mailbox_post(&self->core->to_intake, &board->post.item);
     self->board_at_ms = self->now_ms + BOARD_MS;
     self->has_board_news = false;
@@ -560,7 +530,7 @@ delivery_t *delivery_new(struct broker_core *core, struct err *err)
     frames_init(&self->inbox, HEADER_FRAMES);
     leases_init(&self->leases, core, self->ledger);
     window_init(&self->window, core->spool, self->ledger, on_lost, self);
-    self->socket = peer_socket_new(core->env->courier_endpoint, MESSAGE_MAX, err);
+    self->socket = peer_socket_new(core->env->courier_endpoint, MESSAGE_MAX, 0, err);
     if (self->socket == NULL) {
         delivery_destroy(&self);
         return NULL;

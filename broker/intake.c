@@ -18,6 +18,7 @@
 #include "broker/gateways.h"
 #include "broker/peer_socket.h"
 #include "broker/posts.h"
+#include "broker/status.h"
 #include "common/actor.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -28,9 +29,8 @@
 
 #define DRAIN_MESSAGES   256
 #define DRAIN_US         5000
-#define STATUS_MS        1000
-#define LOOK_MS          20                    /* between looks at whether STATUS has news */
-#define CLOSED_LOOK_MS   100                   /* the same while gateways hold requests back */
+#define QUEUED_MAX       64 /* SUBMITs read ahead from a gateway that does not wait for answers */
+#define LOOK_MS          20 /* between looks at whether STATUS has news */
 #define FRAME_SLACK      ((uint64_t)64 * 1024) /* over the largest body, before a peer is cut off */
 #define WINDOW_BYTES_MIN ((uint64_t)256 * 1024 * 1024)
 #define WINDOW_RECORDS   4 /* the window holds at least so many of the largest records */
@@ -62,11 +62,9 @@ struct intake {
     uint64_t window_bytes;
     uint64_t now_ms;
     uint64_t turn_at_ms; /* when the last turn began */
-    uint64_t status_at_ms;
     uint64_t look_at_ms;
     struct post_board board;
-    struct wire_STATUS last_status;
-    char last_note[256];
+    struct status status;
     bool is_drained; /* nothing was sent since nothing was left to read: it may sleep */
     bool has_failed; /* role_fail was called */
     struct log_limit complaint;
@@ -116,74 +114,21 @@ static void answer(intake_t *self, struct submission *submission)
     self->pool = submission;
 }
 
-static void add_note(char *note, size_t size, uint64_t count, const char *what)
+/* STATUS to every gateway, each second and when something in it changed that decides. */
+static void tell_status(intake_t *self)
 {
-    size_t len = strlen(note);
-    if (count > 0)
-        snprintf(note + len, size - len, "%s%llu %s%s", len > 0 ? "; " : "",
-                 (unsigned long long)count, what, count == 1 ? "" : "s");
-}
-
-static void make_status(intake_t *self, struct wire_STATUS *status, char *note, size_t note_size)
-{
-    struct spool_usage usage;
+    struct wire_message message = {.type = WIRE_STATUS};
     struct appender_health health;
-    spool_usage(self->core->spool, &usage);
+    if (!status_is_due(&self->status, self->core, self->appender, &self->board, self->now_ms,
+                       &message.STATUS))
+        return;
+    for (struct gateway *gateway = self->gateways.first; gateway; gateway = gateway->next)
+        send_to(self, gateway, &message);
     appender_health(self->appender, self->now_ms, &health);
-    const char *word = health.is_refusing  ? "write error"
-                       : usage.is_low_disk ? "low disk"
-                       : usage.is_full     ? "full"
-                                           : "ok";
-    snprintf(note, note_size, "%s", self->board.note);
-    add_note(note, note_size, atomic_load(&self->core->corrupt_records), "corrupt record");
-    add_note(note, note_size, self->core->report.missing_segments, "missing segment");
-    add_note(note, note_size, health.write_errors, "write error");
-    *status = (struct wire_STATUS){
-        .used = usage.used_bytes,
-        .max = usage.max_bytes,
-        .intake = slice_of(word),
-        .upstreams_up = self->board.upstreams_up,
-        .upstreams_total = self->board.has_courier ? self->board.upstreams_total : 0,
-        .oldest_s = self->board.oldest_s,
-        .note = slice_of(note),
-    };
     if (health.must_fail && !self->has_failed) {
         self->has_failed = true;
         role_fail("broker", "the spool cannot be written");
     }
-}
-
-static bool is_news(const intake_t *self, const struct wire_STATUS *now)
-{
-    const struct wire_STATUS *before = &self->last_status;
-    return now->intake.data != before->intake.data || now->upstreams_up != before->upstreams_up ||
-           now->upstreams_total != before->upstreams_total ||
-           !slice_equals(now->note, self->last_note);
-}
-
-static bool is_open(const intake_t *self)
-{
-    const char *word = self->last_status.intake.data;
-    return word == NULL || strcmp(word, "ok") == 0;
-}
-
-/* STATUS to every gateway, each second and when something in it changed that decides. */
-static void tell_status(intake_t *self)
-{
-    char note[sizeof self->last_note];
-    struct wire_message message = {.type = WIRE_STATUS};
-    make_status(self, &message.STATUS, note, sizeof note);
-    bool has_changed = message.STATUS.intake.data != self->last_status.intake.data;
-    if (self->now_ms < self->status_at_ms && !is_news(self, &message.STATUS))
-        return;
-    if (has_changed && self->last_status.intake.data != NULL)
-        log_at(LEVEL_WARN, "spool.state", NULL, LOG_TEXT("intake", message.STATUS.intake.data),
-               LOG_NUM("used_bytes", message.STATUS.used));
-    self->last_status = message.STATUS;
-    memcpy(self->last_note, note, sizeof note);
-    self->status_at_ms = self->now_ms + STATUS_MS;
-    for (struct gateway *gateway = self->gateways.first; gateway; gateway = gateway->next)
-        send_to(self, gateway, &message);
 }
 
 /* --- receiving ----------------------------------------------------------------------------- */
@@ -202,7 +147,8 @@ static void on_hello(intake_t *self, struct gateway *gateway, const struct wire_
     welcome.WELCOME.max_record = spool_max_body(self->core->spool);
     welcome.WELCOME.window_bytes = self->window_bytes;
     send_to(self, gateway, &welcome);
-    self->status_at_ms = self->look_at_ms = 0;
+    status_hurry(&self->status);
+    self->look_at_ms = 0;
 }
 
 static void on_bye(intake_t *self, struct gateway *gateway, const struct wire_message *bye)
@@ -481,9 +427,7 @@ static uint64_t turn(intake_t *self)
         return 0;
     expire_silent(self);
     uint64_t wait_ms = appender_tick(self->appender, self->now_ms);
-    uint64_t status_ms = self->status_at_ms > self->now_ms ? self->status_at_ms - self->now_ms : 0;
-    if (status_ms > CLOSED_LOOK_MS && !is_open(self))
-        status_ms = CLOSED_LOOK_MS; /* no request comes that would wake this thread */
+    uint64_t status_ms = status_wait_ms(&self->status, self->now_ms);
     return wait_ms < status_ms ? wait_ms : status_ms;
 }
 
@@ -527,7 +471,8 @@ intake_t *intake_new(struct broker_core *core, struct err *err)
     self->window_bytes = window_bytes(max_body);
     self->turn_at_ms = clock_mono_ms();
     self->appender = appender_new(core->spool);
-    self->socket = peer_socket_new(core->env->gateway_endpoint, max_body + FRAME_SLACK, err);
+    self->socket =
+        peer_socket_new(core->env->gateway_endpoint, max_body + FRAME_SLACK, QUEUED_MAX, err);
     if (self->socket == NULL) {
         intake_destroy(&self);
         return NULL;

@@ -17,12 +17,12 @@ static int check_path(const char *endpoint, struct err *err)
     return 0;
 }
 
-static void set_options(zsock_t *socket, uint64_t max_frame_bytes)
+static void set_options(zsock_t *socket, uint64_t max_frame_bytes, int max_queued)
 {
     zsock_set_router_mandatory(socket, 1);
     zsock_set_sndtimeo(socket, 0);
     zsock_set_sndhwm(socket, 0);
-    zsock_set_rcvhwm(socket, 0);
+    zsock_set_rcvhwm(socket, max_queued);
     zsock_set_maxmsgsize(socket, max_frame_bytes < INT_MAX ? (int)max_frame_bytes : INT_MAX);
     zsock_set_linger(socket, LINGER_MS);
     zsock_set_backlog(socket, 512);
@@ -34,7 +34,8 @@ static void set_options(zsock_t *socket, uint64_t max_frame_bytes)
     zsock_set_tcp_keepalive_cnt(socket, 3);
 }
 
-zsock_t *peer_socket_new(const char *endpoint, uint64_t max_frame_bytes, struct err *err)
+zsock_t *peer_socket_new(const char *endpoint, uint64_t max_frame_bytes, int max_queued,
+                         struct err *err)
 {
     if (check_path(endpoint, err) == -1)
         return NULL;
@@ -43,7 +44,7 @@ zsock_t *peer_socket_new(const char *endpoint, uint64_t max_frame_bytes, struct 
         err_set(err, "no socket: %s", zmq_strerror(zmq_errno()));
         return NULL;
     }
-    set_options(socket, max_frame_bytes);
+    set_options(socket, max_frame_bytes, max_queued);
     mode_t old_mask = umask(0177);
     int rc = zmq_bind(zsock_resolve(socket), endpoint);
     umask(old_mask);

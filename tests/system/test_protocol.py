@@ -68,10 +68,12 @@ def test_full_is_said_and_ends_when_there_is_room(site):
             taken += 1
             assert taken < 20
         assert gateway.submit((meta(), b"x" * 60_000)) == [FULL]
+        wait_until(lambda: broker.readyz() == (503, "full"))
         courier.send("CREDIT", taken)
         for _ in range(taken):
             courier.send("DONE", courier.lease().token)
         wait_until(lambda: gateway.submit((meta(), b"x" * 1000)) == [STORED], every=0.2)
+        wait_until(lambda: broker.readyz() == (200, "ok"))
 
 
 def test_a_bad_meta_is_not_stored(broker):
