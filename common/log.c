@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * A line is built whole in a local buffer and written by one write, so that lines of many threads
- * never mix. A line that would be too long is cut. The level and form are set once before threads
+ * never mix. What would make it too long is cut: first the end of values, then whole fields, so
+ * that a line is well formed whatever is in it. The level and form are set once before threads
  * start and only read afterwards.
  */
 #include "common/log.h"
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/utf8.h"
 
 #define LINE_MAX_BYTES 2048
 /* The value of one field; the rest of a longer one is dropped. */
@@ -22,9 +24,12 @@ static bool write_json;
 static const char *process_role = "mcpd";
 static _Thread_local const char *thread_role;
 
+#define ENDING_BYTES 2 /* closing brace, line end */
+
 struct line {
     char text[LINE_MAX_BYTES];
     size_t len;
+    bool is_cut; /* something did not fit */
 };
 
 void log_open(enum log_level level, bool as_json)
@@ -44,31 +49,58 @@ void log_process_role(const char *role)
     process_role = role;
 }
 
-static void add(struct line *line, const char *text)
+static size_t room(const struct line *line)
 {
-    size_t len = strlen(text);
-    size_t room = sizeof line->text - 3 - line->len; /* closing brace, line end, NUL */
-    if (len > room)
-        len = room;
-    memcpy(line->text + line->len, text, len);
+    return sizeof line->text - ENDING_BYTES - line->len;
+}
+
+static void add_bytes(struct line *line, const char *bytes, size_t len)
+{
+    if (len > room(line)) {
+        line->is_cut = true;
+        return;
+    }
+    memcpy(line->text + line->len, bytes, len);
     line->len += len;
 }
 
-/* Untrusted text, inside double quotes: quotes, backslashes and control bytes escaped, so that a
- * value can neither end its field nor its line. */
+static void add(struct line *line, const char *text)
+{
+    add_bytes(line, text, strlen(text));
+}
+
+/* The next character of a text as it may stand between quotes; returns how many bytes of the text
+ * it takes. Quotes, backslashes and control bytes are escaped, what is no UTF-8 is replaced. */
+static size_t quote_next(struct slice text, char piece[8])
+{
+    unsigned char c = (unsigned char)*text.data;
+    size_t len = utf8_sequence(text);
+    if (c == '"' || c == '\\')
+        snprintf(piece, 8, "\\%c", c);
+    else if (c < 0x20 || c == 0x7f)
+        snprintf(piece, 8, "\\u%04x", c);
+    else if (len == 0)
+        snprintf(piece, 8, "\\ufffd");
+    else
+        snprintf(piece, 8, "%.*s", (int)len, text.data);
+    return len > 0 ? len : 1;
+}
+
+/* Untrusted text, inside double quotes, so that a value can neither end its field nor its line. */
 static void add_quoted(struct line *line, const char *text)
 {
+    struct slice rest = slice_of(text);
+    if (rest.len > VALUE_MAX_BYTES)
+        rest.len = VALUE_MAX_BYTES;
     add(line, "\"");
-    for (size_t i = 0; text[i] && i < VALUE_MAX_BYTES; i++) {
-        unsigned char c = (unsigned char)text[i];
+    while (rest.len > 0) {
         char piece[8];
-        if (c == '"' || c == '\\')
-            snprintf(piece, sizeof piece, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            snprintf(piece, sizeof piece, "\\u%04x", c);
-        else
-            snprintf(piece, sizeof piece, "%c", c);
+        size_t taken = quote_next(rest, piece);
+        if (strlen(piece) >= room(line)) /* the closing quote must fit behind it */
+            break;
         add(line, piece);
+        rest.data += taken;
+        rest.len -= taken;
     }
     add(line, "\"");
 }
@@ -106,7 +138,8 @@ static void build_text(struct line *line, const char *const head[4], const char 
         add(line, " ");
     }
     add_text_value(line, rid ? rid : "-");
-    for (; fields->key; fields++) {
+    for (; fields->key && !line->is_cut; fields++) {
+        size_t before = line->len;
         add(line, " ");
         add(line, fields->key);
         add(line, "=");
@@ -114,6 +147,8 @@ static void build_text(struct line *line, const char *const head[4], const char 
             add_text_value(line, fields->text);
         else
             add_number(line, fields->number);
+        if (line->is_cut)
+            line->len = before;
     }
 }
 
@@ -129,7 +164,8 @@ static void build_json(struct line *line, const char *const head[4], const char 
         add(line, ",\"rid\":");
         add_quoted(line, rid);
     }
-    for (; fields->key; fields++) {
+    for (; fields->key && !line->is_cut; fields++) {
+        size_t before = line->len;
         add(line, ",\"");
         add(line, fields->key);
         add(line, "\":");
@@ -137,6 +173,8 @@ static void build_json(struct line *line, const char *const head[4], const char 
             add_quoted(line, fields->text);
         else
             add_number(line, fields->number);
+        if (line->is_cut)
+            line->len = before;
     }
     line->text[line->len++] = '}';
 }
@@ -153,6 +191,7 @@ void log_write(enum log_level level, const char *event, const char *rid,
                                  event};
     struct line line;
     line.len = 0; /* the text is not zeroed: only len bytes of it are ever read */
+    line.is_cut = false;
     if (write_json)
         build_json(&line, head, rid, fields);
     else

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/status_row.h"
-#include "proto/utf8.h"
+#include "common/utf8.h"
 
 /* What a body decodes to: seldom more than 5 times its length, more where spans are tiny and their
  * resource is large. */

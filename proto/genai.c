@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/utf8.h"
+#include "common/utf8.h"
 
 struct row {
     const char *name;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "proto/codec.h"
-#include "proto/utf8.h"
+#include "common/utf8.h"
 
 void json_out_init(struct json_out *self, size_t max_bytes, struct arena *scratch)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "proto/prewalk.h"
-#include "proto/utf8.h"
+#include "common/utf8.h"
 
 struct reader {
     struct arena *arena;

@@ -2,7 +2,7 @@
 #include "proto/raw_log.h"
 
 #include "proto/raw_score.h"
-#include "proto/utf8.h"
+#include "common/utf8.h"
 
 #define SEVERITY_MAX 24
 

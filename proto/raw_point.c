@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "proto/utf8.h"
+#include "common/utf8.h"
 
 /* The sender says that it has no value, as when a series ends. */
 #define FLAG_NO_VALUE 1u

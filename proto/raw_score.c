@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "proto/codec.h"
-#include "proto/utf8.h"
+#include "common/utf8.h"
 
 #define LABEL_MAX   200 /* characters */
 #define TEXT_MAX    500

@@ -5,7 +5,7 @@
 
 #include "proto/codec.h"
 #include "proto/raw_score.h"
-#include "proto/utf8.h"
+#include "common/utf8.h"
 
 static const struct genai_slot slots[] = {
     {GENAI_OP, offsetof(struct span, op)},

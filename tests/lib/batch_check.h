@@ -15,7 +15,7 @@
 
 #include "proto/batch.h"
 #include "proto/genai.h"
-#include "proto/utf8.h"
+#include "common/utf8.h"
 
 #define BATCH_CHECK(fact)                                                        \
     do {                                                                         \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "proto/utf8.h"
+#include "common/utf8.h"
 
 #include <stdint.h>
 #include <string.h>
