@@ -56,6 +56,10 @@ $(BUILD)/unit/%: tests/unit/%.c $(FAULTS) $(LIB)
 	@echo "  CC $@"
 	$(Q)$(CC) $(CFLAGS) -DFSIO_FAULTS -MMD -MP -o $@ $< $(FAULTS) $(LIB) -lcmocka $(LDLIBS)
 
+$(BUILD)/bench/append: tests/bench/append.c $(LIB)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+
 setup:
 	tests/setup.sh
 unit: $(UNIT)

@@ -91,7 +91,9 @@ static ssize_t peek(struct walk *self, uint64_t offset, size_t want, const uint8
 static bool fits(const struct walk *self, const struct record_header *header, uint64_t offset)
 {
     uint64_t len = record_disk_len(header->extra_len, header->meta_len, header->body_len);
-    return header->ordinal >= self->ordinal && len <= self->end - offset;
+    /* Each ordinal before it took a header's bytes at least. */
+    uint64_t most = (offset - SEGMENT_HEADER_SIZE) / SEGMENT_RECORD_SIZE;
+    return header->ordinal >= self->ordinal && header->ordinal <= most && len <= self->end - offset;
 }
 
 static void step_over(struct walk *self, const struct walk_item *item)

@@ -5,7 +5,7 @@
  * of each and the median of the ratios. There is nothing faster to compare with: the plain loop
  * does the least that makes a batch durable.
  *
- *     append DIR [SECONDS_PER_TURN]
+ *     make build/bench/append && build/bench/append DIR [SECONDS_PER_TURN]
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -689,6 +689,35 @@ static void test_unknown_formats_refuse(void **state)
     }
 }
 
+/* An ordinal that cannot be, under a right checksum, is damage of one record and does not make
+ * billions of lost ones of it. */
+static void test_wild_ordinal(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct tally tally;
+    char path[PATH_SIZE];
+    bench_init(&bench);
+    bench.config.segment_bytes = 1 << 20;
+    bench.config.max_bytes = 64 << 20;
+    crashed_with(&bench, 100);
+    seg_path(&bench, 1, ".log", path);
+    size_t len;
+    uint8_t *bytes = load(path, &len);
+    uint8_t *record = bytes + end_of_record(bytes, len, 50);
+    memset(record + 8, 0xfe, 4);
+    uint32_t crc = crc32c(0, record, 44);
+    for (int i = 0; i < 4; i++)
+        record[44 + i] = (uint8_t)(crc >> (8 * i));
+    store(path, bytes, len);
+    free(bytes);
+    bench_open(&bench);
+    assert_int_equal(bench.report.corrupt_records, 1);
+    bench_collect(&bench, &tally, NULL);
+    assert_int_equal(tally.found, 99);
+    bench_fini(&bench);
+}
+
 static void test_policy_refuse(void **state)
 {
     (void)state;
@@ -892,6 +921,7 @@ int main(void)
         cmocka_unit_test(test_foreign_acks_are_ignored),
         cmocka_unit_test(test_unreadable_blocks),
         cmocka_unit_test(test_unknown_formats_refuse),
+        cmocka_unit_test(test_wild_ordinal),
         cmocka_unit_test(test_policy_refuse),
         cmocka_unit_test(test_whole_segment_damaged),
         cmocka_unit_test(test_embedded_records_are_not_adopted),
