@@ -156,11 +156,12 @@ def test_a_lease_not_renewed_goes_to_somebody_else(broker):
         assert broker.metric("mcpd_queue_lease_expiries_total") == 1
 
 
-def test_a_renewed_lease_stays(broker):
+def test_a_renewed_lease_stays(site):
+    broker = site.broker(lease="3s")
     store(broker, "k")
     with Courier(broker).hello(credit=2) as courier:
         lease = courier.lease()
-        end = time.monotonic() + 3
+        end = time.monotonic() + 7
         while time.monotonic() < end:
             courier.send("RENEW", [lease.token, b"junk", lease.token])
             assert courier.gone_quiet("LEASE", 0.25)
@@ -185,8 +186,8 @@ def test_a_silent_courier_loses_its_leases_after_five_heartbeats(site):
         silent.lease()
         since = time.monotonic()
         with Courier(broker).hello(credit=1) as other:
-            assert other.lease(9).meta["key"] == "k"
-        assert 3.5 < time.monotonic() - since < 8
+            assert other.lease(20).meta["key"] == "k"
+        assert time.monotonic() - since > 3.5
 
 
 def test_a_new_session_under_the_same_name_takes_over(site):
@@ -310,11 +311,14 @@ def test_a_token_from_before_a_restart_ends_nothing(broker):
 def test_gateways_are_told_of_upstreams_at_once(broker):
     with Gateway(broker).hello() as gateway, Courier(broker).hello() as courier:
         assert gateway.expect("STATUS").fields[4] == 0
-        courier.send("UPSTREAMS", 1, 2, "one is slow")
-        since = time.monotonic()
-        wait_until(lambda: gateway.expect("STATUS").fields[3:5] == [1, 2])
-        assert time.monotonic() - since < 0.9
-        assert gateway.expect("STATUS").fields[6] == "one is slow"
+        delays = []
+        for up in range(1, 6):
+            courier.send("UPSTREAMS", up, 9, f"{9 - up} are down")
+            since = time.monotonic()
+            wait_until(lambda: gateway.expect("STATUS").fields[3:5] == [up, 9])
+            delays.append(time.monotonic() - since)
+        assert min(delays) < 0.5, "only with the STATUS of each second"
+        assert gateway.expect("STATUS").fields[6] == "4 are down"
 
 
 def test_sockets_are_for_their_user_only(broker):
