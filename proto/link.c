@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * CONNECTING --HELLO left--> GREETED --WELCOME--> OPEN; ERROR, BYE and silence lead back to
- * CONNECTING. Silence also replaces the socket, because libzmq gives some connections up for good
- * without a word; never over inproc, where the broker lives in this process and silence can only
- * mean that it is busy.
+ * CONNECTING --HELLO left--> GREETED --WELCOME--> OPEN; ERROR, BYE, silence and a send that fails
+ * lead back to CONNECTING. Silence also replaces the socket, because libzmq gives some connections
+ * up for good without a word; never over inproc, where the broker lives in this process and silence
+ * can only mean that it is busy.
  */
 #include "proto/link.h"
 
@@ -73,16 +73,6 @@ void *link_socket(const struct link *self)
     return zsock_resolve(self->socket);
 }
 
-int link_send(struct link *self, const struct wire_message *message, bool has_more, uint64_t now_ms)
-{
-    self->is_drained = false;
-    if (self->state != LINK_OPEN ||
-        frames_send(link_socket(self), (struct slice){0}, message, has_more) == -1)
-        return -1;
-    self->sent_at_ms = now_ms;
-    return 0;
-}
-
 int link_fd(const struct link *self)
 {
     return frames_fd(link_socket(self));
@@ -103,6 +93,22 @@ static void complain(struct link *self, const char *event, const char *text, uin
     if (log_allowed(&self->complaint, 10000, now_ms))
         log_at(LEVEL_WARN, event, NULL, LOG_TEXT("endpoint", self->config.endpoint),
                LOG_TEXT("reason", text));
+}
+
+/* A message that cannot leave means that there is no connection: whatever the broker would answer
+ * to earlier ones is lost with it. */
+int link_send(struct link *self, const struct wire_message *message, bool has_more, uint64_t now_ms)
+{
+    self->is_drained = false;
+    if (self->state != LINK_OPEN)
+        return -1;
+    if (frames_send(link_socket(self), (struct slice){0}, message, has_more) == -1) {
+        complain(self, "broker.unreachable", zmq_strerror(zmq_errno()), now_ms);
+        lose(self, now_ms);
+        return -1;
+    }
+    self->sent_at_ms = now_ms;
+    return 0;
 }
 
 static void on_error(struct link *self, const struct wire_ERROR *error, uint64_t now_ms)
@@ -221,9 +227,8 @@ uint64_t link_tick(struct link *self, uint32_t credit, uint64_t now_ms)
         start_over(self, now_ms);
     if (self->state == LINK_CONNECTING && now_ms >= self->retry_at_ms)
         send_hello(self, credit, now_ms);
-    if (self->state == LINK_OPEN && now_ms >= self->sent_at_ms + self->hb_ms &&
-        link_send(self, &(struct wire_message){.type = WIRE_PING}, false, now_ms) == -1)
-        self->sent_at_ms = now_ms; /* not reachable now; silence will tell */
+    if (self->state == LINK_OPEN && now_ms >= self->sent_at_ms + self->hb_ms)
+        (void)!link_send(self, &(struct wire_message){.type = WIRE_PING}, false, now_ms);
     if (self->state == LINK_CONNECTING)
         return until(self->retry_at_ms, now_ms) + CONNECT_RETRY_MS;
     return until(self->sent_at_ms + self->hb_ms, now_ms) + 1;
