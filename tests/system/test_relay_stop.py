@@ -4,6 +4,7 @@ import time
 
 from lib.ports import free_port
 from lib.sender import Load, paced
+from lib.stops import stop_again_and_again
 from lib.store import Comparison, Store
 from lib.telemetry import endless, mixed
 
@@ -22,6 +23,10 @@ def test_stop_under_load_keeps_every_2xx(site):
     relay.wait_drained()
     assert sum(one.is_accepted for one in sent) > 200
     Comparison(sent, Store(daemon.data)).check()
+
+
+def test_senders_that_look_at_readyz_get_every_answer(site):
+    stop_again_and_again(site, 3)
 
 
 def test_stopped_relay_keeps_what_waits(site):
