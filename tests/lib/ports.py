@@ -10,7 +10,9 @@ _lock = threading.Lock()
 
 
 def is_free(port):
+    """Nobody listens; connections of the past that only wait to be forgotten do not count."""
     with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
