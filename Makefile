@@ -9,7 +9,8 @@ WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototyp
 CFLAGS  ?= -O2 -g
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) -fno-common -fstack-protector-strong -pthread \
            -I. -I$(BUILD)/gen $(SANITIZE)
-LDLIBS  := $(shell pkg-config --libs $(PKGS)) -lcivetweb -lm -pthread
+# Asked when something is linked: before `make setup` there may be no pkg-config.
+LDLIBS   = $(shell pkg-config --libs $(PKGS)) -lcivetweb -lm -pthread
 DIRS    := common proto gateway broker courier store
 SRC     := $(foreach d,$(DIRS),$(wildcard $(d)/*.c))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/gen/otlp.pb-c.o
@@ -99,7 +100,8 @@ $(BUILD)/lint/%.ok: %.c .clang-tidy | $(BUILD)/gen/otlp.pb-c.h
 	@touch $@
 docs: all
 	for page in options metrics messages attributes statuses; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
-demo: setup all
+demo: setup
+	$(MAKE) -j2 all
 	$(PYTHON) tests/demo.py
 run: all
 	$(PYTHON) tests/demo.py --stay

@@ -14,8 +14,8 @@ fetch_promtool()
     [ -x build/tools/usr/bin/promtool ] && return
     echo "setup: fetching promtool from Debian's prometheus package into build/tools"
     mkdir -p build/tools
-    (cd build/tools && apt-get download -q prometheus >/dev/null && dpkg -x prometheus_*.deb . &&
-        rm -f prometheus_*.deb && find . -type f ! -name promtool -delete) ||
+    (cd build/tools && apt-get download -qq -o APT::Sandbox::User=root prometheus >/dev/null &&
+        dpkg -x prometheus_*.deb . && rm -f prometheus_*.deb && find . -type f ! -name promtool -delete) ||
         echo "setup: no promtool; its test will be skipped" >&2
 }
 
@@ -24,16 +24,17 @@ missing=""
 for p in $packages; do
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
 done
-[ -n "$missing" ] || { fetch_promtool; exit 0; }
-echo "setup: installing from Debian's packages:$missing"
-if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || { echo "setup: needs root; run: apt-get install$missing" >&2; exit 1; }
-    sudo DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -q && apt-get install -y -q --no-install-recommends $missing"
-    fetch_promtool
-    exit 0
+if [ -n "$missing" ]; then
+    as_root=""
+    if [ "$(id -u)" != 0 ]; then
+        as_root=sudo
+        command -v sudo >/dev/null || { echo "setup: needs root; run: apt-get install$missing" >&2; exit 1; }
+    fi
+    mkdir -p build
+    echo "setup: installing from Debian's packages (a few minutes, see build/setup.log):$missing"
+    # shellcheck disable=SC2086
+    { $as_root apt-get update -q &&
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+    } >build/setup.log 2>&1 || { tail -20 build/setup.log >&2; exit 1; }
 fi
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -q
-# shellcheck disable=SC2086
-apt-get install -y -q --no-install-recommends $missing
 fetch_promtool
