@@ -62,7 +62,7 @@ $(BUILD)/bench/append: tests/bench/append.c $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< $(LIB) $(LDLIBS)
 
 setup:
-	tests/setup.sh
+	@tests/setup.sh
 unit: $(UNIT)
 	@status=0; for t in $(UNIT); do echo "== $$t"; $$t || status=1; done; exit $$status
 system: all
@@ -101,7 +101,7 @@ $(BUILD)/lint/%.ok: %.c .clang-tidy | $(BUILD)/gen/otlp.pb-c.h
 docs: all
 	for page in options metrics messages attributes statuses; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
 demo: setup
-	$(MAKE) -j2 all
+	@$(MAKE) --no-print-directory -j2 all
 	$(PYTHON) tests/demo.py
 run: all
 	$(PYTHON) tests/demo.py --stay

@@ -33,8 +33,7 @@ PICTURE = """
 """
 
 STORES = """            (A finishes what it took before it stops. That matters here: A and B have an
-            SQLite file each, so B would not recognise a request that A stored already.
-            Daemons that share one Postgres are one store and do.)"""
+            SQLite file each, so B would not recognise a request that A stored already.)"""
 
 
 class Demo:
