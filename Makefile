@@ -111,6 +111,7 @@ fault: all
 	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q -rs tests/fault $(PYTEST_ARGS)
 # Against a real OpenTelemetry SDK and Collector; what cannot be built here is skipped, loudly.
 interop: all
+	tests/setup.sh proxies
 	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q tests/interop $(PYTEST_ARGS)
 	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) tests/interop/bench_collector.py $(B11_ARGS)
 format:

@@ -1,22 +1,29 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Installs the Debian 12 packages that building, running and testing need and that are missing.
+# `setup.sh proxies` also fetches haproxy and nginx, for `make interop`.
 set -eu
 packages="gcc clang make pkg-config protobuf-c-compiler libprotobuf-c-dev libcivetweb-dev libzmq3-dev
  libczmq-dev libmsgpack-dev libcurl4-openssl-dev libsqlite3-dev libjansson-dev zlib1g-dev libzstd-dev
  libssl-dev libcmocka-dev clang-format clang-tidy libclang-rt-14-dev cppcheck curl wrk
  python3 python3-pytest python3-zmq python3-requests python3-msgpack"
 
-# promtool alone, for the test of /metrics: the whole package would start a server.
-fetch_promtool()
+# Programs that only tests use, into build/tools: whole packages would start servers.
+# fetch PROGRAM PACKAGE...: the program and the libraries of the packages.
+fetch()
 {
-    command -v promtool >/dev/null && return
-    [ -x build/tools/usr/bin/promtool ] && return
-    echo "setup: fetching promtool from Debian's prometheus package into build/tools"
-    mkdir -p build/tools
-    (cd build/tools && apt-get download -qq -o APT::Sandbox::User=root prometheus >/dev/null &&
-        dpkg -x prometheus_*.deb . && rm -f prometheus_*.deb && find . -type f ! -name promtool -delete) ||
-        echo "setup: no promtool; its test will be skipped" >&2
+    program=$1
+    shift
+    command -v "$program" >/dev/null && return
+    [ -n "$(find build/tools -name "$program" -type f 2>/dev/null)" ] && return
+    echo "setup: fetching $program from Debian's packages into build/tools"
+    mkdir -p build/tools/new
+    (cd build/tools/new && apt-get download -qq -o APT::Sandbox::User=root "$@" >/dev/null &&
+        for deb in *.deb; do dpkg -x "$deb" .; done &&
+        find . \( -type f -o -type l \) ! -name "$program" ! -name '*.so.*' -delete &&
+        find . -type d -empty -delete && cp -a usr ..) ||
+        echo "setup: no $program; its tests will be skipped" >&2
+    rm -rf build/tools/new
 }
 
 cd "$(dirname "$0")/.."
@@ -37,4 +44,8 @@ if [ -n "$missing" ]; then
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
     } >build/setup.log 2>&1 || { tail -20 build/setup.log >&2; exit 1; }
 fi
-fetch_promtool
+fetch promtool prometheus
+if [ "${1:-}" = proxies ]; then
+    fetch haproxy haproxy liblua5.3-0 libopentracing-c-wrapper0 libopentracing1
+    fetch nginx nginx
+fi

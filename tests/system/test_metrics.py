@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The relay's documented metrics: names, types, labels, and that each counts what it says."""
-import shutil
 import subprocess
 import time
 
 import pytest
 
 from lib import http
-from lib.process import ROOT
+from lib.tools import promtool
 from lib.upstream import Reply, Upstream
 from lib.wait import wait_until
 
@@ -113,11 +112,6 @@ def test_histograms_say_how_long_things_take(site):
         assert 1 <= count <= 4 and total > 0
         buckets, total, batches = histogram(relay, "mcpd_spool_batch_requests")
         assert batches == count and total == 4
-
-
-def promtool():
-    local = ROOT / "build" / "tools" / "usr" / "bin" / "promtool"
-    return str(local) if local.exists() else shutil.which("promtool")
 
 
 def test_prometheus_finds_nothing_to_say_about_them(site):
