@@ -51,6 +51,14 @@ def test_a_request_without_a_key_gets_the_derived_one(site, broker, up):
     assert request.key == f"relay-{digest}"
 
 
+def test_four_workers_unless_told_otherwise(site, broker, up):
+    up.always(Reply(200, delay=0.05))
+    store(broker, *[meta(key=f"k{i}") for i in range(60)])
+    site.courier(broker, upstream=[up.url])
+    wait_until(lambda: len(up.by_key()) == 60, 20, lambda: f"all, {len(up.by_key())}")
+    assert up.peak == 4
+
+
 def test_two_couriers_share_the_work(site, broker, up):
     up.always(Reply(200, delay=0.02))
     couriers = [site.courier(broker, upstream=[up.url]) for _ in range(2)]

@@ -5,6 +5,7 @@ would show there."""
 import random
 import time
 
+from lib.rounds import rounds_of_kill9
 from lib.sender import Load, paced
 from lib.store import Comparison, Store
 from lib.telemetry import endless, mixed, native_request, otlp_request
@@ -13,33 +14,12 @@ from lib import http
 ROUNDS = 50
 
 
-def send_for(port, seconds, requests):
-    """A load for so long; a request is tried three times with the same bytes and key."""
-    load = Load(port, paced(requests, 400), connections=8, retry=2, retry_wait_s=0.02,
-                timeout=10).start()
-    time.sleep(seconds)  # the random moment, not a synchronisation
-    return load
-
-
 def test_fifty_rounds_of_kill9_lose_nothing_and_store_nothing_twice(site):
-    seed = time.time_ns()
-    chance = random.Random(seed)
     daemon = site.daemon()
-    relay = site.relay(upstream=daemon.url, start=False)
-    requests, loads = endless(), []
-    for number in range(ROUNDS):
-        relay.start()
-        load = send_for(relay.port, chance.uniform(0.05, 0.7), requests)
-        if number % 5 == 4:
-            daemon.kill9()
-        relay.kill9()
-        if not daemon.is_alive():
-            daemon.start()
-        loads.append(load.stop())
-    relay.start()
+    relay = site.relay(upstream=daemon.url)
+    sent = rounds_of_kill9(relay, lambda chance, number: [relay] + [daemon] * (number % 5 == 4),
+                           ROUNDS)
     relay.wait_drained(120)
-    sent = [one for load in loads for one in load.sent]
-    assert sum(one.is_accepted for one in sent) > ROUNDS * 10, f"hardly any load; seed {seed}"
     Comparison(sent, Store(daemon.data)).check()
     assert relay.metric("mcpd_relay_dead_letter_total") == 0
     assert relay.metric("mcpd_spool_corrupt_records_total") == 0
