@@ -30,8 +30,16 @@ static const struct courier *best_informed(const struct couriers *couriers)
     return best;
 }
 
+static void correct_waiting(const struct spool_usage *usage, int64_t *drift)
+{
+    int64_t off_by = metrics_get(METRIC_relay_spool_entries) - (int64_t)usage->waiting;
+    if (off_by != 0 && off_by == *drift)
+        metrics_add(METRIC_relay_spool_entries, (uint64_t)-off_by);
+    *drift = off_by;
+}
+
 struct post_board *board_new(spool_t *spool, const ledger_t *ledger,
-                             const struct couriers *couriers, bool is_recount)
+                             const struct couriers *couriers, int64_t *drift)
 {
     struct spool_usage usage;
     struct post_board *board = post_new(POST_BOARD, sizeof *board);
@@ -44,8 +52,7 @@ struct post_board *board_new(spool_t *spool, const ledger_t *ledger,
         board->upstreams_total = best->upstreams_total;
         memcpy(board->note, best->note, sizeof board->note);
     }
-    if (is_recount)
-        metrics_set(METRIC_relay_spool_entries, (int64_t)usage.waiting);
+    correct_waiting(&usage, drift);
     metrics_set(METRIC_relay_spool_bytes, (int64_t)usage.used_bytes);
     metrics_set(METRIC_relay_spool_oldest, board->oldest_s);
     metrics_set(METRIC_queue_leases, ledger_count(ledger, ENTRY_LEASED));

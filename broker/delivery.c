@@ -20,19 +20,18 @@
 #include "common/actor.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/metrics.h"
 #include "proto/frames.h"
 
 #define DRAIN_MESSAGES 256
 #define DRAIN_US       5000
 #define DISPATCH_MAX   64 /* leases a turn, so that input is not left waiting */
 #define BOARD_MS       1000
-#define RECOUNT_MS     60000 /* the gauge of waiting records is set anew; else counted up and down */
-#define OUTCOMES_MS    20    /* longest time an outcome waits here for company */
+#define OUTCOMES_MS    20 /* longest time an outcome waits here for company */
 #define MESSAGE_MAX    ((uint64_t)64 * 1024)
 #define UNREADABLE_MS  1000
 #define LOG_REPEAT_MS  10000
 #define HEADER_FRAMES  2 /* routing id and header; couriers send no bodies */
-#define RENEW_FRAME    1
 
 struct delivery {
     struct broker_core *core;
@@ -47,7 +46,7 @@ struct delivery {
     uint64_t now_ms;
     uint64_t turn_at_ms;
     uint64_t board_at_ms;
-    uint64_t recount_at_ms;
+    int64_t waiting_drift; /* see board_new */
     bool has_board_news;
     bool is_drained; /* nothing was sent since nothing was left to read: it may sleep */
     struct log_limit complaint;
@@ -430,13 +429,8 @@ static void ping(delivery_t *self)
 
 static void post_board(delivery_t *self)
 {
-    bool is_recount = self->leases.has_lost || self->now_ms >= self->recount_at_ms;
     struct post_board *board =
-        board_new(self->core->spool, self->ledger, &self->couriers, is_recount);
-    if (is_recount) {
-        self->leases.has_lost = false;
-        self->recount_at_ms = self->now_ms + RECOUNT_MS;
-    }
+        board_new(self->core->spool, self->ledger, &self->couriers, &self->waiting_drift);
     mailbox_post(&self->core->to_intake, &board->post.item);
     self->board_at_ms = self->now_ms + BOARD_MS;
     self->has_board_news = false;
@@ -527,6 +521,7 @@ delivery_t *delivery_new(struct broker_core *core, struct err *err)
     self->core = core;
     self->turn_at_ms = clock_mono_ms();
     self->ledger = ledger_new(LEDGER_CAPACITY);
+    metrics_set(METRIC_relay_spool_entries, (int64_t)core->report.waiting);
     frames_init(&self->inbox, HEADER_FRAMES);
     leases_init(&self->leases, core, self->ledger);
     window_init(&self->window, core->spool, self->ledger, on_lost, self);

@@ -242,7 +242,6 @@ void leases_lost(struct leases *self, struct entry *entry)
 void leases_lost_unknown(struct leases *self, const struct record_ref *ref)
 {
     add_outcome(self, &(struct outcome){.kind = OUTCOME_LOST, .ref = *ref});
-    self->has_lost = true;
 }
 
 void leases_buried(struct leases *self, const struct record_id *id)
@@ -250,7 +249,6 @@ void leases_buried(struct leases *self, const struct record_id *id)
     struct entry *entry = ledger_find(self->ledger, id);
     if (entry == NULL || entry->state != ENTRY_DYING)
         return;
-    if (!settle(self, id))
-        self->has_lost = true; /* upkeep settled it as a damaged one */
+    (void)settle(self, id); /* a damaged one upkeep has settled already */
     ledger_drop(self->ledger, entry, NULL);
 }

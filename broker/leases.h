@@ -24,7 +24,6 @@ struct leases {
     uint64_t leased_bytes;
     uint64_t now_ms; /* set by delivery each turn */
     uint64_t lease_ms;
-    bool has_lost; /* records went that only upkeep counted: the gauge of waiting ones is off */
 };
 
 void leases_init(struct leases *self, struct broker_core *core, ledger_t *ledger);
