@@ -10,6 +10,7 @@
 
 #include "common/status_row.h"
 #include "common/utf8.h"
+#include "proto/codec.h"
 
 /* What a body decodes to: seldom more than 5 times its length, more where spans are tiny and their
  * resource is large. */
@@ -59,6 +60,13 @@ const char *reject_code_name(enum reject_code code)
     };
     assert(code < REJECT_CODE_COUNT);
     return names[code];
+}
+
+const char *source_form_name(enum source_form form)
+{
+    static const char *const names[] = {NULL, "json", "protobuf"};
+    assert(form < SOURCE_FORM_COUNT);
+    return names[form];
 }
 
 const char *span_kind_name(enum span_kind kind)
@@ -147,32 +155,47 @@ struct event *batch_add(struct batch *self, enum event_type type)
     return event;
 }
 
-static void keep_reason(struct batch *self, uint32_t index, enum reject_code code, struct slice id,
-                        const char *message)
+/* The event as it came, while there is room for it. */
+static int keep_source(struct batch *self, const struct source *source, struct reject *reject)
+{
+    struct slice bytes = source->bytes;
+    if (source->form == SOURCE_NONE || self->source_bytes >= BATCH_REJECT_SOURCES_MAX)
+        return 0;
+    if (source->form == SOURCE_PROTOBUF) {
+        size_t most = BATCH_REJECT_SOURCE_MAX / 4 * 3;
+        bytes.len = bytes.len < most ? bytes.len : most;
+        char *text = arena_alloc(&self->arena, codec_base64_size(bytes.len));
+        if (!text)
+            return -1;
+        reject->source = (struct slice){text, codec_base64_encode(bytes, text)};
+    } else if (utf8_clean(&self->arena, bytes, BATCH_REJECT_SOURCE_MAX, &reject->source) == -1) {
+        return -1;
+    }
+    reject->form = source->form;
+    reject->source_bytes = source->bytes.len;
+    self->source_bytes += reject->source.len;
+    return 0;
+}
+
+static void keep_reason(struct batch *self, enum reject_code code, struct slice id,
+                        const char *message, const struct source *source)
 {
     if (self->reject_count == BATCH_REJECTS_KEPT)
         return;
     if (!self->rejects)
         self->rejects = arena_alloc(&self->arena, BATCH_REJECTS_KEPT * sizeof(*self->rejects));
-    struct reject reject = {.index = index, .code = code};
+    struct reject reject = {.index = (uint32_t)self->sent, .code = code};
     if (!self->rejects || utf8_clean(&self->arena, id, ID_MAX, &reject.id) == -1 ||
-        utf8_clean(&self->arena, slice_of(message), SIZE_MAX, &reject.message) == -1)
+        utf8_clean(&self->arena, slice_of(message), SIZE_MAX, &reject.message) == -1 ||
+        keep_source(self, source, &reject) == -1)
         return;
     self->rejects[self->reject_count++] = reject;
 }
 
-void batch_reject(struct batch *self, enum reject_code code, struct slice id, const char *message)
+void batch_reject(struct batch *self, enum reject_code code, struct slice id, const char *message,
+                  const struct source *source)
 {
-    keep_reason(self, (uint32_t)self->sent, code, id, message);
+    keep_reason(self, code, id, message, source);
     self->sent++;
-    self->rejected++;
-}
-
-void batch_reject_last(struct batch *self, enum reject_code code, struct slice id,
-                       const char *message)
-{
-    assert(self->event_count > 0);
-    struct event *last = &self->events[--self->event_count];
-    keep_reason(self, last->index, code, id, message);
     self->rejected++;
 }

@@ -70,8 +70,12 @@ struct batch_policy {
 /* Of one OTLP body, which is taken in slices by the store. */
 #define BATCH_OTLP_EVENTS_MAX 200000
 /* Rejects that are kept with their reasons; further ones are only counted. */
-#define BATCH_REJECTS_KEPT 100
-#define BATCH_TOKENS_NONE  ((int64_t)-1)
+#define BATCH_REJECTS_KEPT 1000
+/* Of a rejected event itself so much is kept; and of all those of a batch together, further ones
+ * are kept without. */
+#define BATCH_REJECT_SOURCE_MAX  ((size_t)64 * 1024)
+#define BATCH_REJECT_SOURCES_MAX ((size_t)4 * 1024 * 1024)
+#define BATCH_TOKENS_NONE        ((int64_t)-1)
 
 enum event_type { EVENT_SPAN, EVENT_LOG, EVENT_METRIC, EVENT_SCORE, EVENT_RUN, EVENT_TYPE_COUNT };
 #define EVENT_BIT(type) (1u << (type))
@@ -267,9 +271,23 @@ struct event {
     };
 };
 
+/* How a rejected event is kept: as JSON, or as the base64 of its protobuf message. */
+enum source_form { SOURCE_NONE, SOURCE_JSON, SOURCE_PROTOBUF, SOURCE_FORM_COUNT };
+/* "json", "protobuf"; null for none. */
+const char *source_form_name(enum source_form form);
+
+/* An event as it came. */
+struct source {
+    enum source_form form;
+    struct slice bytes;
+};
+
 struct reject {
     uint32_t index;
     enum reject_code code;
+    enum source_form form;
+    size_t source_bytes;  /* how long the event was, of which source may hold the start only */
+    struct slice source;  /* as form says; empty with SOURCE_NONE */
     struct slice id;      /* as sent, cut to 64 bytes; empty where it had none */
     struct slice message; /* for the sender's developer */
 };
@@ -285,6 +303,7 @@ struct batch {
     size_t derived_count;
     struct reject *rejects;       /* the first BATCH_REJECTS_KEPT */
     size_t reject_count;          /* kept ones */
+    size_t source_bytes;          /* kept of the rejected events themselves */
     size_t rejected;              /* all of them */
     size_t sent;                  /* event_count + rejected, always */
     struct slice idempotency_key; /* a native body's own, checked; else empty */
@@ -304,10 +323,9 @@ void batch_limit(struct batch *self, size_t body_len);
 struct event *batch_add(struct batch *self, enum event_type type) MUST_USE;
 /* For decoders. A zeroed event that follows from the one added last; null over the same maximum. */
 struct event *batch_derive(struct batch *self, enum event_type type) MUST_USE;
-/* For decoders. Counts the next event as rejected; keeps the reason while there is room. */
-void batch_reject(struct batch *self, enum reject_code code, struct slice id, const char *message);
-/* For decoders. Turns the event that batch_add gave last into a rejected one. */
-void batch_reject_last(struct batch *self, enum reject_code code, struct slice id,
-                       const char *message);
+/* For decoders. Counts the next event as rejected; keeps the reason, and the event as it came,
+ * while there is room. */
+void batch_reject(struct batch *self, enum reject_code code, struct slice id, const char *message,
+                  const struct source *source);
 
 #endif

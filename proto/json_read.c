@@ -291,7 +291,7 @@ static int read_container(struct reader *self, struct value *out)
     }
     self->at++;
     out->first = list.first;
-    out->source_len = self->at - start;
+    value_set_source(out, start, self->at);
     return 0;
 }
 

@@ -141,9 +141,28 @@ enum batch_result maker_too_large(struct maker *self)
     return BATCH_TOO_LARGE;
 }
 
+/* The item as it came. What stands in a JSON body is taken from there. */
+static struct source item_source(struct maker *self)
+{
+    const struct value *item = self->item;
+    if (!item)
+        return (struct source){self->message.data ? SOURCE_PROTOBUF : SOURCE_NONE, self->message};
+    bool is_container = item->type == VALUE_MAP || item->type == VALUE_ARRAY;
+    if (is_container && item->source_at < UINT32_MAX && item->source_at < self->text.len &&
+        item->source_len <= self->text.len - item->source_at)
+        return (struct source){SOURCE_JSON, {self->text.data + item->source_at, item->source_len}};
+    json_out_reset(&self->extra);
+    json_out_value(&self->extra, item);
+    return (struct source){SOURCE_JSON, {self->extra.buf.data, self->extra.buf.len}};
+}
+
 void maker_reject(struct maker *self, enum reject_code code, struct slice id, const char *message)
 {
-    batch_reject(self->batch, code, id, message);
+    struct source source = {.form = SOURCE_NONE};
+    if (self->batch->reject_count < BATCH_REJECTS_KEPT &&
+        self->batch->source_bytes < BATCH_REJECT_SOURCES_MAX)
+        source = item_source(self);
+    batch_reject(self->batch, code, id, message, &source);
 }
 
 int maker_fill_columns(struct maker *self, const struct value *members,

@@ -41,7 +41,10 @@ struct maker {
     struct batch *batch;
     const struct batch_policy *policy;
     struct err *err;
-    struct arena scratch; /* of one item: the decoder's, which resets it */
+    struct slice text;        /* the body where it is JSON, else empty; the decoder's to set */
+    struct slice message;     /* the protobuf message being decoded, or */
+    const struct value *item; /* the value being decoded: the decoder's to set, for rejects */
+    struct arena scratch;     /* of one item: the decoder's, which resets it */
     struct json_out attrs;
     struct json_out content;
     struct json_out extra;         /* a log's body, a metric's data */
@@ -77,6 +80,7 @@ struct finding maker_check_ids(const struct raw_id *trace_id, const struct raw_i
 struct event *maker_add(struct maker *self, enum event_type type) MUST_USE;
 /* Fails the body because an item takes too much memory. */
 enum batch_result maker_too_large(struct maker *self);
+/* Also keeps the item, see text, message and item. */
 void maker_reject(struct maker *self, enum reject_code code, struct slice id, const char *message);
 
 /* Looks through members for what the resource does not say better, and copies it to the slots. -1

@@ -51,7 +51,7 @@ static int read_container(struct reader *self, const struct mpread_value *head,
     out->type = head->kind == MPREAD_MAP ? VALUE_MAP : VALUE_ARRAY;
     if (read_children(self, head->count, out) == -1)
         return -1;
-    out->source_len = (size_t)(self->bytes.at - start);
+    value_set_source(out, 0, (size_t)(self->bytes.at - start));
     return 0;
 }
 

@@ -175,6 +175,7 @@ static enum batch_result decode_tree(struct maker *maker, struct value *body)
     for (struct value *event = envelope.events->first; event && result == BATCH_OK;
          event = event->next) {
         arena_reset(&maker->scratch);
+        maker->item = event;
         result = add_event(maker, event);
     }
     return result;
@@ -183,8 +184,9 @@ static enum batch_result decode_tree(struct maker *maker, struct value *body)
 typedef enum batch_result read_tree(struct arena *arena, struct slice body, struct value *out,
                                     struct err *err);
 
-static enum batch_result decode(read_tree *read, struct batch *batch, struct slice body,
-                                const struct batch_policy *policy, struct err *err)
+static enum batch_result decode(read_tree *read, bool is_text, struct batch *batch,
+                                struct slice body, const struct batch_policy *policy,
+                                struct err *err)
 {
     struct arena tree;
     struct value root;
@@ -193,6 +195,7 @@ static enum batch_result decode(read_tree *read, struct batch *batch, struct sli
     enum batch_result result = read(&tree, body, &root, err);
     if (result == BATCH_OK) {
         maker_init(&maker, batch, policy, body.len, err);
+        maker.text = is_text ? body : (struct slice){0};
         result = decode_tree(&maker, &root);
         maker_fini(&maker);
     }
@@ -203,11 +206,11 @@ static enum batch_result decode(read_tree *read, struct batch *batch, struct sli
 enum batch_result native_json(struct batch *batch, struct slice body,
                               const struct batch_policy *policy, struct err *err)
 {
-    return decode(json_read, batch, body, policy, err);
+    return decode(json_read, true, batch, body, policy, err);
 }
 
 enum batch_result native_msgpack(struct batch *batch, struct slice body,
                                  const struct batch_policy *policy, struct err *err)
 {
-    return decode(msgpack_read, batch, body, policy, err);
+    return decode(msgpack_read, false, batch, body, policy, err);
 }

@@ -121,6 +121,7 @@ static enum batch_result decode_scope(struct decoder *self, struct value *value)
     maker_scope(&self->maker, &scope);
     for (struct value *item = envelope.list; item && result == BATCH_OK; item = item->next) {
         arena_reset(&self->maker.scratch);
+        self->maker.item = item;
         result = self->signal->decode_item(&self->maker, item);
     }
     return result;
@@ -167,6 +168,7 @@ static enum batch_result decode_request(const struct signal *signal, struct batc
     if (result == BATCH_OK) {
         decoder.fields = (struct fields_reader){.arena = &tree, .is_camel = true};
         maker_init(&decoder.maker, batch, policy, body.len, err);
+        decoder.maker.text = body;
         result = decode_tree(&decoder, &request);
         maker_fini(&decoder.maker);
     }

@@ -69,6 +69,7 @@ static enum batch_result for_each(struct decoder *self, struct slice message, ui
 static enum batch_result decode_item(struct decoder *self, struct slice message)
 {
     arena_reset(&self->maker.scratch);
+    self->maker.message = message;
     return self->decode_item(&self->maker, message);
 }
 

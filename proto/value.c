@@ -9,6 +9,12 @@
 /* Up to here each member is compared with each; beyond, they are sorted. */
 #define DUPLICATES_BY_PAIRS 24
 
+void value_set_source(struct value *value, size_t start, size_t end)
+{
+    value->source_at = start < UINT32_MAX ? (uint32_t)start : UINT32_MAX;
+    value->source_len = end - start < UINT32_MAX ? (uint32_t)(end - start) : UINT32_MAX;
+}
+
 struct value *value_append(struct arena *arena, struct value_list *list)
 {
     struct value *value = arena_zalloc(arena, sizeof(*value));

@@ -40,7 +40,10 @@ struct value {
         struct slice text; /* VALUE_TEXT, VALUE_BYTES */
         struct {
             struct value *first; /* VALUE_ARRAY, VALUE_MAP */
-            size_t source_len;   /* bytes it took in the body, where the reader knows */
+            /* Where it starts in the body (JSON only) and how many bytes it took there; UINT32_MAX
+             * also for more. */
+            uint32_t source_at;
+            uint32_t source_len;
         };
     };
 };
@@ -62,6 +65,9 @@ struct value *value_append_double(struct arena *arena, struct value_list *list,
  * maximum.
  */
 int value_set_uint(struct arena *arena, struct value *value, uint64_t number) MUST_USE;
+
+/* Of a container, for readers: what it took of the body. */
+void value_set_source(struct value *value, size_t start, size_t end);
 
 /* How many containers lie inside each other, the value itself included: 0 for a scalar. */
 size_t value_depth(const struct value *value);

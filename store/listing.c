@@ -145,13 +145,11 @@ static const struct filter run_filters[] = {
 };
 
 static const struct column reject_columns[] = {
-    {"seq", COLUMN_INT, "id"},
-    {"created_ns", COLUMN_INT, NULL},
-    {"index", COLUMN_INT, "position"},
-    {"id", COLUMN_TEXT, "event_id"},
-    {"code", COLUMN_TEXT, NULL},
-    {"message", COLUMN_TEXT, NULL},
-    {0},
+    {"seq", COLUMN_INT, "id"},         {"created_ns", COLUMN_INT, NULL},
+    {"index", COLUMN_INT, "position"}, {"id", COLUMN_TEXT, "event_id"},
+    {"code", COLUMN_TEXT, NULL},       {"message", COLUMN_TEXT, NULL},
+    {"event", COLUMN_TEXT, NULL},      {"event_form", COLUMN_TEXT, NULL},
+    {"event_bytes", COLUMN_INT, NULL}, {0},
 };
 static const struct filter reject_filters[] = {{"code", MATCH_TEXT, NULL}, {0}};
 

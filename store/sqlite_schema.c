@@ -70,6 +70,7 @@ static const char tables[] =
                                             "key BLOB NOT NULL,"
                                             " position INTEGER NOT NULL, event_id TEXT, code TEXT "
                                             "NOT NULL, message TEXT NOT NULL,"
+                                            " event TEXT, event_form TEXT, event_bytes INTEGER,"
                                             " created_ns INTEGER NOT NULL, expires_at INTEGER NOT "
                                             "NULL);"
                                             "CREATE INDEX rejects_expiry ON rejects (expires_at);"

@@ -110,6 +110,14 @@ static enum step write_counts(backend_conn_t *conn, const struct backend_request
     return step_finish(conn, &call, err);
 }
 
+static void bind_length(struct sqlite_call *call, const struct reject *reject)
+{
+    if (reject->form == SOURCE_NONE)
+        sqlite_bind_null(call);
+    else
+        sqlite_bind_int(call, (int64_t)reject->source_bytes);
+}
+
 /* Keeps why events were rejected, since behind a relay nobody reads the answer. */
 static enum step write_rejects(backend_conn_t *conn, const struct backend_request *request,
                                int64_t project, struct err *err)
@@ -125,6 +133,9 @@ static enum step write_rejects(backend_conn_t *conn, const struct backend_reques
         sqlite_bind_slice(&call, reject->id);
         sqlite_bind_text(&call, reject_code_name(reject->code));
         sqlite_bind_required(&call, reject->message);
+        sqlite_bind_slice(&call, reject->source);
+        sqlite_bind_text(&call, source_form_name(reject->form));
+        bind_length(&call, reject);
         enum step step = step_finish(conn, &call, err);
         if (step != STEP_NEW)
             return step;

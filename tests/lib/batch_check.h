@@ -151,6 +151,7 @@ static inline void batch_check_event(const struct event *event, const struct bat
 static inline void batch_check(const struct batch *batch, const struct batch_policy *policy)
 {
     size_t next_index = 0;
+    size_t kept = 0;
     BATCH_CHECK(batch->sent == batch->event_count + batch->rejected);
     BATCH_CHECK(batch->reject_count ==
                 (batch->rejected < BATCH_REJECTS_KEPT ? batch->rejected : BATCH_REJECTS_KEPT));
@@ -167,7 +168,11 @@ static inline void batch_check(const struct batch *batch, const struct batch_pol
         BATCH_CHECK(batch->rejects[i].code < REJECT_CODE_COUNT);
         BATCH_CHECK(utf8_is_clean(batch->rejects[i].id));
         BATCH_CHECK(utf8_is_clean(batch->rejects[i].message));
+        BATCH_CHECK(utf8_is_clean(batch->rejects[i].source));
+        BATCH_CHECK(batch->rejects[i].source.len <= BATCH_REJECT_SOURCE_MAX);
+        kept += batch->rejects[i].source.len;
     }
+    BATCH_CHECK(kept < BATCH_REJECT_SOURCES_MAX + BATCH_REJECT_SOURCE_MAX);
 }
 
 #endif

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The daemon's other signals: logs, metrics, scores and runs come back item by item, are stored once,
 and what was rejected can be looked up."""
+import base64
 import json
 import pathlib
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from lib import http
 from lib.store import Store
-from lib.telemetry import mixed, new_span_id, new_trace_id, otlp_request
+from lib.telemetry import (mixed, new_span_id, new_trace_id, otlp_request, pb_span, pb_traces)
 
 SDK = pathlib.Path(__file__).resolve().parents[1] / "data" / "otlp"
 PROTOBUF, JSON, MSGPACK = "application/x-protobuf", "application/json", "application/msgpack"
@@ -225,6 +226,41 @@ def test_rejects_can_be_looked_up(site):
         path = cursor and f"/v1/rejects?limit=25&cursor={cursor}"
     assert seen == [(i + 1, f"bad{i}") for i in reversed(range(60))]
     assert page["rejects"][-1]["message"]
+
+
+def test_rejects_keep_the_event(site):
+    """As it was sent, or in a form that the row names; cut, with its length; all of a batch."""
+    daemon = site.daemon()
+    good = native_events()[0]
+    wrong = '{"type":"score",  "id":"w", "value":1e1}'
+    large = {"type": "log", "id": "l", "body": "x" * 100_000, "attrs": {}}
+    body = '{"schema":1,"events":[%s,%s,%s,7]}' % (json.dumps(good), wrong, json.dumps(large))
+    assert counts(http.post(daemon.port, "/v1/ingest", body.encode())) == (1, 0, 3)
+    number, cut, first = read(daemon, "/v1/rejects")["rejects"]
+    assert (first["event"], first["event_form"]) == (wrong, "json")
+    assert first["event_bytes"] == len(wrong) and number["event"] == "7"
+    assert cut["event_bytes"] == len(json.dumps(large))
+    assert cut["event"] == json.dumps(large)[:64 * 1024]
+
+    packed = msgpack.packb({"schema": 1, "events": [good | {"id": "m", "name": "x"},
+                                                    {"type": "score", "id": "p", "value": b"\0"}]})
+    assert counts(http.post(daemon.port, "/v1/ingest", packed, MSGPACK))[2] == 1
+    row = read(daemon, "/v1/rejects")["rejects"][0]
+    assert json.loads(row["event"]) == {"type": "score", "id": "p", "value": {"bytes": "AA=="}}
+
+    now = time.time_ns()
+    bad = pb_span("00" * 16, new_span_id(), None, "bad", 1, now, now, {})
+    spans = [pb_span(new_trace_id(), new_span_id(), None, "n", 1, now, now, {})] + [bad] * 1200
+    assert counts(http.post(daemon.port, "/v1/traces", pb_traces(spans, {}), PROTOBUF)) == (1, 0, 1200)
+    row = read(daemon, "/v1/rejects?limit=1")["rejects"][0]
+    assert (row["index"], row["event_form"], row["event_bytes"]) == (1000, "protobuf", len(bad))
+    assert base64.b64decode(row["event"]) == bad
+
+    document = json.loads((SDK / "sdk-traces.json").read_text())
+    document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["spanId"] = "zz"
+    sent = document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    assert counts(http.post(daemon.port, "/v1/traces", json.dumps(document).encode()))[2] == 1
+    assert read(daemon, "/v1/rejects")["rejects"][0]["event"] == json.dumps(sent)
 
 
 @pytest.mark.parametrize("kind, path", [("logs", "/v1/logs"), ("metrics", "/v1/metrics")])

@@ -157,7 +157,8 @@ static struct backend_request *two_spans(uint8_t key)
     struct backend_request *request = new_request(key);
     add_span(request, 1, 1);
     add_span(request, 1, 2)->status = SPAN_STATUS_ERROR;
-    batch_reject(&request->batch, REJECT_BAD_ID, slice_of("x"), "not an id");
+    batch_reject(&request->batch, REJECT_BAD_ID, slice_of("x"), "not an id",
+                 &(struct source){SOURCE_JSON, slice_of("{}")});
     return request;
 }
 

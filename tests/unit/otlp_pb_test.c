@@ -313,7 +313,7 @@ static void spans_are_rejected_alone(void **state)
 static void a_rejected_span_leaves_the_others_and_their_indices(void **state)
 {
     (void)state;
-    enum { SPANS = 300 };
+    enum { SPANS = 2 * (BATCH_REJECTS_KEPT + 50) };
     struct buf scope;
     struct batch batch;
     struct err err = {""};
