@@ -82,3 +82,12 @@ def test_alerts_are_rules_for_prometheus(tmp_path):
     done = subprocess.run([promtool(), "check", "rules", tmp_path / "rules.yml"], text=True,
                           capture_output=True, timeout=30, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_tour_names_functions_that_exist():
+    named = re.findall(r"`([a-z_]+/[a-z_0-9]+\.[ch]):(\w+)`", read(DOCS / "tour.md"))
+    assert len(named) > 30
+    for file, function in named:
+        assert (ROOT / file).exists(), file
+        # a definition begins in the first column
+        assert re.search(rf"^[a-z].*\b{function}\(", read(ROOT / file), re.M), f"{file}:{function}"
