@@ -161,7 +161,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--stay", action="store_true", help="keep running until Ctrl-C")
     stay = parser.parse_args().stay
-    signal.signal(signal.SIGTERM, interrupt)
+    for stop in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a script in the background ignores it
+        signal.signal(stop, interrupt)
     signal.signal(signal.SIGALRM, too_late)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mcpd-demo-"))
     is_good = False
