@@ -66,10 +66,10 @@ setup:
 unit: $(UNIT)
 	@status=0; for t in $(UNIT); do echo "== $$t"; $$t || status=1; done; exit $$status
 system: all
-	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q -x tests/system $(PYTEST_ARGS)
+	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q -rs -x tests/system $(PYTEST_ARGS)
 check: setup
-	$(MAKE) -j2 all lint
-	$(MAKE) unit system
+	@$(MAKE) --no-print-directory -j2 all lint
+	@$(MAKE) --no-print-directory unit system
 asan:
 	$(MAKE) BUILD=build/asan CFLAGS="-O1 -g" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" \
