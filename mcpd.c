@@ -8,6 +8,7 @@
 #include "broker/broker_main.h"
 #include "broker/spool_tool.h"
 #include "common/healthcheck.h"
+#include "common/key_form.h"
 #include "common/metrics.h"
 #include "common/options.h"
 #include "common/role.h"
@@ -46,9 +47,9 @@ static int print_usage(void)
         printf("  %-10s %s\n", programs[i].name, programs[i].help);
     printf("\nTools:\n  config     print the settings as they come out of flags and environment\n"
            "  healthcheck  ask the process that these settings run whether it lives\n"
-           "  version    print the version\n%s"
+           "  version    print the version\n%s%s"
            "\n`mcpd ROLE --help` lists a role's options.\n",
-           spool_tool_help);
+           key_form_help, spool_tool_help);
     return EXIT_SUCCESS;
 }
 
@@ -141,8 +142,9 @@ static void print_statuses(FILE *out)
 }
 
 /* The generated pages of docs/, one by its name. */
-static int print_docs(const char *name)
+static int print_docs(int argc, char **argv)
 {
+    const char *name = argc > 0 ? argv[0] : NULL;
     static const struct {
         const char *name;
         void (*print)(FILE *out);
@@ -193,6 +195,35 @@ static bool asks_for(int argc, char **argv, const char *flag)
     return false;
 }
 
+static int print_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return printf("mcpd %s\n", MCPD_VERSION) > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int print_usage_tool(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return print_usage();
+}
+
+static int make_key(int argc, char **argv)
+{
+    struct err err;
+    return key_form_tool(argc, argv, stdout, &err) == 0 ? EXIT_SUCCESS : fail(&err);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} tools[] = {
+    {"config", print_config},   {"docs", print_docs}, {"healthcheck", check_health},
+    {"help", print_usage_tool}, {"key", make_key},    {"spool", look_into_spool},
+    {"version", print_version},
+};
+
 int main(int argc, char **argv)
 {
     const char *word = argc > 0 ? role_of_name(argv[0]) : NULL;
@@ -206,18 +237,11 @@ int main(int argc, char **argv)
     }
     if (asks_for(argc, argv, "--help"))
         return word && find_program(word) ? print_help(find_program(word)) : print_usage();
-    if (asks_for(argc, argv, "--version") || (word && strcmp(word, "version") == 0))
-        return printf("mcpd %s\n", MCPD_VERSION) > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-    if (word && strcmp(word, "help") == 0)
-        return print_usage();
-    if (word && strcmp(word, "config") == 0)
-        return print_config(argc, argv);
-    if (word && strcmp(word, "healthcheck") == 0)
-        return check_health(argc, argv);
-    if (word && strcmp(word, "spool") == 0)
-        return look_into_spool(argc, argv);
-    if (word && strcmp(word, "docs") == 0)
-        return print_docs(argc > 0 ? argv[0] : NULL);
+    if (asks_for(argc, argv, "--version"))
+        return print_version(argc, argv);
+    for (size_t i = 0; word && i < sizeof tools / sizeof tools[0]; i++)
+        if (strcmp(tools[i].name, word) == 0)
+            return tools[i].run(argc, argv);
     const struct program *program = find_program(word ? word : "daemon");
     if (!program) {
         fprintf(stderr, "mcpd: '%s' is neither a role nor a tool; see mcpd --help\n", word);

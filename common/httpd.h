@@ -53,9 +53,11 @@ typedef void http_handler(void *arg, struct http_request *req, struct http_reply
 
 /* Fills the reply's body for a refusal that the door makes itself (401, 405, 413, 503, ...), so
  * that each role answers errors in its own forms. status, retry_after_s and extra_headers are set
- * already; content_type is the request's, or null. For requests that did not parse, path is "". */
-typedef void http_error_body(void *arg, const char *path, const char *content_type,
-                             const char *code, const char *text, struct http_reply *reply);
+ * already; content_type is the request's, or null. For requests that did not parse, method and path
+ * are "". */
+typedef void http_error_body(void *arg, const char *method, const char *path,
+                             const char *content_type, const char *code, const char *text,
+                             struct http_reply *reply);
 
 /* Asked before a request's body is read (req has none yet), when its key and length are in order:
  * false with the answer, after which the connection is closed, or true to read it. Must not block.

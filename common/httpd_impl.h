@@ -153,8 +153,9 @@ enum refusal gate_check(const struct mg_request_info *info, struct httpd_headers
 
 /* The sender's key, or an empty slice. */
 struct slice key_of(const struct httpd_headers *headers);
-/* In a time that depends on the length of `given` and the number of keys alone. */
-bool key_is_known(const struct text_list *keys, struct slice given);
+/* REFUSAL_NONE, KEY, or KEY_MISTYPED, for which no key is looked at. In a time that depends on the
+ * length of `given` and the number of keys alone. */
+enum refusal key_check(const struct text_list *keys, struct slice given);
 
 /* The route for a request; null with the refusal, and for METHOD the Allow line in `allow`. */
 const struct http_route *route_find(const struct http_route *routes, const char *method,

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/grant.h"
+#include "common/key_form.h"
 
 static const char bearer[] = "Bearer ";
 
@@ -28,10 +28,13 @@ static bool is_equal(struct slice key, struct slice given)
     return difference == 0;
 }
 
-bool key_is_known(const struct text_list *keys, struct slice given)
+enum refusal key_check(const struct text_list *keys, struct slice given)
 {
     bool is_known = false;
+    struct grant hint;
+    if (key_form_read(given, &hint) == KEY_MISTYPED)
+        return REFUSAL_KEY_MISTYPED;
     for (size_t i = 0; i < keys->count; i++)
         is_known |= is_equal(grant_parse(keys->items[i]).secret, given);
-    return is_known && given.len > 0;
+    return is_known && given.len > 0 ? REFUSAL_NONE : REFUSAL_KEY;
 }

@@ -147,9 +147,11 @@ static void refusal_body(struct exchange *self, const struct refusal_row *row,
                          struct http_reply *reply)
 {
     const struct httpd_config *config = &self->door->config;
+    const struct mg_request_info *info = self->headers.info;
+    const char *method = info && info->request_method ? info->request_method : "";
     if (config->error_body)
-        config->error_body(config->arg, self->path, self->headers.known[HEADER_CONTENT_TYPE],
-                           row->code, row->text, reply);
+        config->error_body(config->arg, method, self->path,
+                           self->headers.known[HEADER_CONTENT_TYPE], row->code, row->text, reply);
     else if (buf_add_str(&reply->body, row->text) == -1)
         buf_reset(&reply->body);
 }

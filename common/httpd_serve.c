@@ -139,8 +139,11 @@ static enum refusal admit(const struct exchange *self, const struct http_route *
     if (atomic_load_explicit(&door->connections, memory_order_relaxed) > door->refuse_above)
         return REFUSAL_BUSY;
     const struct text_list *keys = &door->config.options->ingest_key;
-    if (!route->is_open && keys->count > 0 && !key_is_known(keys, key_of(&self->headers)))
-        return REFUSAL_KEY;
+    if (!route->is_open && keys->count > 0) {
+        enum refusal refusal = key_check(keys, key_of(&self->headers));
+        if (refusal != REFUSAL_NONE)
+            return refusal;
+    }
     if (self->headers.content_length > door->max_body_bytes)
         return REFUSAL_TOO_LARGE;
     return REFUSAL_NONE;
@@ -223,7 +226,8 @@ static int serve_route(struct exchange *self)
     refusal = admit(self, route);
     if (refusal != REFUSAL_NONE)
         return reply_refuse(self, refusal,
-                            refusal == REFUSAL_KEY ? "WWW-Authenticate: Bearer\r\n" : NULL);
+                            refusal_row(refusal)->status == 401 ? "WWW-Authenticate: Bearer\r\n"
+                                                                : NULL);
     const char *target = target_of(self);
     if (!target)
         return reply_refuse(self, REFUSAL_REQUEST_LINE, NULL);

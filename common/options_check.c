@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/key_form.h"
+
 #define GATEWAY_BROKERS_MAX 16
 
 /* HOST:PORT with a numeric IPv4 host. The door's library takes more (port suffixes that turn on
@@ -59,11 +61,26 @@ static int check_brokers(const struct options *self, size_t most, struct err *er
     return err_set(err, "--broker: 1 to %zu endpoints are needed, %zu given", most, given);
 }
 
+/* Never shows the key. */
+static int check_keys(const struct text_list *keys, struct err *err)
+{
+    struct grant hint;
+    for (size_t i = 0; i < keys->count; i++)
+        if (key_form_read(grant_parse(keys->items[i]).secret, &hint) == KEY_MISTYPED)
+            return err_set(err,
+                           "--ingest-key: number %zu of the keys is mistyped: its last six "
+                           "characters do not fit the rest",
+                           i + 1);
+    return 0;
+}
+
 int options_check(const struct options *self, enum role_bits role, struct err *err)
 {
     for (size_t i = 0; i < self->admin_listen.count; i++)
         if (check_address("--admin-listen", self->admin_listen.items[i], err) == -1)
             return -1;
+    if (check_keys(&self->ingest_key, err) == -1)
+        return -1;
     if (role == R_ALL) /* `mcpd config` shows settings; it runs none of the roles */
         return 0;
     if ((role & (R_RELAY | R_GATEWAY | R_DAEMON)) && check_listen(self, err) == -1)

@@ -23,7 +23,8 @@ void answer_refusal(const struct http_request *req, int status, const char *code
                     struct http_reply *reply)
 {
     reply->status = status;
-    otlp_reply_error(NULL, req->path, httpd_header(req, "Content-Type"), code, text, reply);
+    otlp_reply_error(NULL, req->method, req->path, httpd_header(req, "Content-Type"), code, text,
+                     reply);
 }
 
 void answer_verdict(const struct http_request *req, enum verdict verdict, struct http_reply *reply)

@@ -138,11 +138,16 @@ static int error_json(struct buf *out, const char *code, const char *text)
     return failed;
 }
 
-void otlp_reply_error(void *arg, const char *path, const char *content_type, const char *code,
-                      const char *text, struct http_reply *reply)
+static bool is_reading(const char *method)
+{
+    return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+}
+
+void otlp_reply_error(void *arg, const char *method, const char *path, const char *content_type,
+                      const char *code, const char *text, struct http_reply *reply)
 {
     (void)arg;
-    bool is_otlp = otlp_is_path(path);
+    bool is_otlp = otlp_is_path(path) && !is_reading(method);
     bool is_protobuf = is_otlp && otlp_is_protobuf(content_type);
     int failed;
     if (is_protobuf)

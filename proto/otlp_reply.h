@@ -18,9 +18,10 @@ bool otlp_is_path(const char *path);
 bool otlp_is_protobuf(const char *content_type);
 bool otlp_is_json(const char *content_type);
 
-/* An http_error_body: google.rpc.Status on OTLP paths, {"error":{"code","message"}} elsewhere. */
-void otlp_reply_error(void *arg, const char *path, const char *content_type, const char *code,
-                      const char *text, struct http_reply *reply);
+/* An http_error_body: google.rpc.Status for what is sent to OTLP paths, else (also for what is read
+ * from them, GET and HEAD) {"error":{"code","message"}}. */
+void otlp_reply_error(void *arg, const char *method, const char *path, const char *content_type,
+                      const char *code, const char *text, struct http_reply *reply);
 
 /* 200 with Export<signal>ServiceResponse: an empty partialSuccess when rejected is 0 and message is
  * null, else the count (under the signal's own name) and the message. */

@@ -118,8 +118,8 @@ static void refuse_body(const struct http_request *req, enum batch_result result
 {
     const struct batch_result_row *row = batch_result_row(result);
     reply->status = row->http_status;
-    otlp_reply_error(NULL, req->path, httpd_header(req, "Content-Type"), row->code, err->text,
-                     reply);
+    otlp_reply_error(NULL, req->method, req->path, httpd_header(req, "Content-Type"), row->code,
+                     err->text, reply);
     if (result == BATCH_TOO_MANY_EVENTS && !otlp_is_path(req->path)) {
         buf_reset(&reply->body);
         if (buf_printf(&reply->body,

@@ -2,7 +2,6 @@
 #include "store/refusal.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "common/status_row.h"
 #include "proto/otlp_reply.h"
@@ -27,9 +26,8 @@ void refuse(const struct http_request *req, struct http_reply *reply, enum refus
     const struct refusal_row *row = &rows[refusal];
     reply->status = row->status;
     reply->retry_after_s = row->retry_after_s;
-    /* Only what is sent speaks OTLP; what is read is our own JSON on every path. */
-    const char *path = strcmp(req->method, "POST") == 0 ? req->path : "";
-    otlp_reply_error(NULL, path, httpd_header(req, "Content-Type"), row->code, text, reply);
+    otlp_reply_error(NULL, req->method, req->path, httpd_header(req, "Content-Type"), row->code,
+                     text, reply);
 }
 
 void refusal_markdown(FILE *out)

@@ -481,6 +481,49 @@ def test_key_given_twice_is_refused_at_start(site):
     assert "the-same-key-here" not in refused.stderr
 
 
+SHOP_KEY = "mcpd_ad_shop_0123456789abcdefABCDEF0123456789_"
+
+
+def made_key(scope, project):
+    made = run_once("key", "new", "--scope", scope, "--project", project)
+    assert made.returncode == 0
+    return made.stdout.strip()
+
+
+def test_keys_that_name_project_and_scope(site):
+    sends, reads = made_key("in", "shop"), made_key("rd", "shop")
+    daemon = site.daemon(ingest_key=[sends, reads, "other/in=" + made_key("ad", "shop")])
+    assert send(daemon, otlp_request(1), **bearer(sends)).status == 200
+    assert http.get(daemon.port, "/v1/traces", headers=bearer(sends)).status == 403
+    reply = http.get(daemon.port, "/v1/traces", headers=bearer(reads))
+    assert len(json.loads(reply.body)["traces"]) == 1
+    assert Store(daemon.data).query("select name from projects") == [("shop",)]
+    for key, code in ((sends[:-1] + ("a" if sends[-1] != "a" else "b"), "key_mistyped"),
+                      (made_key("in", "shop"), "unauthorized")):
+        reply = http.get(daemon.port, "/v1/traces", headers=bearer(key))
+        assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer")
+        assert json.loads(reply.body)["error"]["code"] == code
+
+
+def test_mistyped_key_stops_the_start(site):
+    key = SHOP_KEY + "abcdef"
+    for role in ("daemon", "relay"):
+        refused = run_once(role, "--data", site.folder / "x.db", "--listen", "127.0.0.1:0",
+                           "--ingest-key", "shop/in=" + key)
+        assert refused.returncode == 2 and "--ingest-key" in refused.stderr
+        assert "mistyped" in refused.stderr and key not in refused.stderr
+
+
+def test_refused_reading_is_our_own_json(site):
+    """What is sent to an OTLP path is refused as OTLP has it, what is read from it is not."""
+    daemon = site.daemon(ingest_key=KEYS)
+    for path in ("/v1/traces", "/v1/logs", "/v1/metrics"):
+        reply = http.get(daemon.port, path, headers={"Content-Type": PROTOBUF})
+        assert (reply.status, json.loads(reply.body)["error"]["code"]) == (401, "unauthorized")
+        reply = http.post(daemon.port, path, b"", PROTOBUF)
+        assert (reply.status, reply.body[:2]) == (401, b"\x08\x10")
+
+
 def test_methods_and_paths(site):
     daemon = site.daemon()
     reply = http.get(daemon.port, "/v1/ingest")

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* The promise: a key's project and scope are read only from the long form; whatever looks almost
- * like it is a secret as it stands. */
+/* The promises: a key's project and scope are read only from the long form, or from a key that
+ * names them itself; whatever looks almost like it is a secret as it stands. One wrong character in
+ * a key of that form never makes another key of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-#include "common/grant.h"
+#include "common/key_form.h"
 
 static void forms(void **state)
 {
@@ -40,8 +42,102 @@ static void forms(void **state)
     }
 }
 
+#define SECRET  "0123456789abcdefABCDEF0123456789"
+#define SHOP_IN "mcpd_in_shop_" SECRET "_3nTomq"
+#define P40     "pppppppppppppppppppppppppppppppppppppppp"
+
+/* The checks come from another implementation of CRC-32. */
+static void keys_of_the_form(void **state)
+{
+    static const struct {
+        const char *key, *project;
+        enum key_verdict verdict;
+        enum grant_scope scope;
+    } cases[] = {
+        {SHOP_IN, "shop", KEY_GOOD, GRANT_IN},
+        {"mcpd_rd_default_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_1bQRss", "default", KEY_GOOD, GRANT_RD},
+        {"mcpd_ad_a-1_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz_19F5sy", "a-1", KEY_GOOD, GRANT_AD},
+        {"mcpd_sc_" P40 "_77777777777777777777777777777777_0s4nle", P40, KEY_GOOD, GRANT_SC},
+        {"mcpd_in_shop_" SECRET "_3nTomr", NULL, KEY_MISTYPED, GRANT_IN},
+        {"mcpd_rd_shop_" SECRET "_3nTomq", NULL, KEY_MISTYPED, GRANT_IN},
+        {"mcpd_in_shoq_" SECRET "_3nTomq", NULL, KEY_MISTYPED, GRANT_IN},
+        {"mcpd_xx_shop_" SECRET "_3nTomq", NULL, KEY_OTHER, GRANT_IN},
+        {"mcpd_in_Shop_" SECRET "_3nTomq", NULL, KEY_OTHER, GRANT_IN},
+        {"mcpd_in__" SECRET "_3nTomq", NULL, KEY_OTHER, GRANT_IN},
+        {"mcpd_in_p" P40 "_" SECRET "_3nTomq", NULL, KEY_OTHER, GRANT_IN},
+        {"mcpd_in_shop_" SECRET "0_3nTomq", NULL, KEY_OTHER, GRANT_IN},
+        {"mcpd_in_shop_" SECRET "_3nTom", NULL, KEY_OTHER, GRANT_IN},
+        {"mcpd_in_shop_" SECRET "_3nTomqq", NULL, KEY_OTHER, GRANT_IN},
+        {"mcpd_in_shop", NULL, KEY_OTHER, GRANT_IN},
+        {"mcpd_", NULL, KEY_OTHER, GRANT_IN},
+        {"", NULL, KEY_OTHER, GRANT_IN},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct grant grant;
+        assert_int_equal(key_form_read(slice_of(cases[i].key), &grant), cases[i].verdict);
+        if (cases[i].verdict != KEY_GOOD)
+            continue;
+        assert_true(slice_equals(grant.project, cases[i].project));
+        assert_true(slice_equals(grant.secret, cases[i].key));
+        assert_int_equal(grant.scope, cases[i].scope);
+        assert_true(slice_equals(grant_parse(cases[i].key).project, cases[i].project));
+        assert_int_equal(grant_parse(cases[i].key).scope, cases[i].scope);
+    }
+    /* What is said outside counts. */
+    struct grant grant = grant_parse("other/rd=" SHOP_IN);
+    assert_true(slice_equals(grant.project, "other"));
+    assert_true(slice_equals(grant.secret, SHOP_IN));
+    assert_int_equal(grant.scope, GRANT_RD);
+}
+
+static void no_single_typo_is_a_key(void **state)
+{
+    struct grant grant;
+    (void)state;
+    for (size_t at = 0; at < sizeof SHOP_IN - 1; at++) {
+        for (int byte = 0; byte < 256; byte++) {
+            char key[] = SHOP_IN;
+            key[at] = (char)byte;
+            bool is_same = strcmp(key, SHOP_IN) == 0;
+            assert_int_equal(key_form_read((struct slice){key, sizeof key - 1}, &grant) == KEY_GOOD,
+                             is_same);
+        }
+    }
+}
+
+static void new_keys_are_good(void **state)
+{
+    char *arguments[] = {"new", "--scope", "ad", "--project=a-b"};
+    char line[2][128];
+    struct err err;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        FILE *file = tmpfile();
+        assert_non_null(file);
+        assert_int_equal(key_form_tool(4, arguments, file, &err), 0);
+        rewind(file);
+        assert_non_null(fgets(line[i], sizeof line[i], file));
+        line[i][strcspn(line[i], "\n")] = '\0';
+        struct grant grant;
+        assert_int_equal(key_form_read(slice_of(line[i]), &grant), KEY_GOOD);
+        assert_true(slice_equals(grant.project, "a-b"));
+        assert_int_equal(grant.scope, GRANT_AD);
+        fclose(file);
+    }
+    assert_string_not_equal(line[0], line[1]);
+    assert_int_equal(key_form_tool(0, arguments, stdout, &err), -1);
+    arguments[2] = "xx";
+    assert_int_equal(key_form_tool(4, arguments, stdout, &err), -1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forms)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forms),
+        cmocka_unit_test(keys_of_the_form),
+        cmocka_unit_test(no_single_typo_is_a_key),
+        cmocka_unit_test(new_keys_are_good),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

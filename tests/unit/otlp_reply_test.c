@@ -46,25 +46,31 @@ static const struct success {
 };
 
 static const struct error {
-    const char *path, *type;
+    const char *method, *path, *type;
     int status;
     const char *code, *text;
     const char *want;
     size_t want_len;
     const char *want_type;
 } errors[] = {
-    {"/v1/traces", JSON, 503, "full", "later", BYTES("{\"code\":14,\"message\":\"later\"}"), JSON},
-    {"/v1/traces", PB, 503, "full", "later", BYTES("\x08\x0e\x12\x05later"), PB},
-    {"/v1/logs", PB, 400, "bad", "no", BYTES("\x08\x03\x12\x02no"), PB},
-    {"/v1/logs", PB, 401, "key", "no", BYTES("\x08\x10\x12\x02no"), PB},
-    {"/v1/metrics", PB, 413, "big", "no", BYTES("\x08\x08\x12\x02no"), PB},
-    {"/v1/metrics", NULL, 400, "bad", "a\nb", BYTES("{\"code\":3,\"message\":\"a\\u000ab\"}"),
+    {"POST", "/v1/traces", JSON, 503, "full", "later", BYTES("{\"code\":14,\"message\":\"later\"}"),
      JSON},
-    {"/v1/ingest", PB, 400, "bad", "no", BYTES("{\"error\":{\"code\":\"bad\",\"message\":\"no\"}}"),
-     JSON},
-    {"/v1/traces/", PB, 404, "not_found", "no",
+    {"POST", "/v1/traces", PB, 503, "full", "later", BYTES("\x08\x0e\x12\x05later"), PB},
+    {"POST", "/v1/logs", PB, 400, "bad", "no", BYTES("\x08\x03\x12\x02no"), PB},
+    {"POST", "/v1/logs", PB, 401, "key", "no", BYTES("\x08\x10\x12\x02no"), PB},
+    {"POST", "/v1/metrics", PB, 413, "big", "no", BYTES("\x08\x08\x12\x02no"), PB},
+    {"POST", "/v1/metrics", NULL, 400, "bad", "a\nb",
+     BYTES("{\"code\":3,\"message\":\"a\\u000ab\"}"), JSON},
+    {"POST", "/v1/ingest", PB, 400, "bad", "no",
+     BYTES("{\"error\":{\"code\":\"bad\",\"message\":\"no\"}}"), JSON},
+    {"POST", "/v1/traces/", PB, 404, "not_found", "no",
      BYTES("{\"error\":{\"code\":\"not_found\",\"message\":\"no\"}}"), JSON},
-    {"", NULL, 400, "bad", "no", BYTES("{\"error\":{\"code\":\"bad\",\"message\":\"no\"}}"), JSON},
+    {"GET", "/v1/traces", PB, 401, "key", "no",
+     BYTES("{\"error\":{\"code\":\"key\",\"message\":\"no\"}}"), JSON},
+    {"HEAD", "/v1/logs", NULL, 405, "m", "no",
+     BYTES("{\"error\":{\"code\":\"m\",\"message\":\"no\"}}"), JSON},
+    {"POST", "", NULL, 400, "bad", "no", BYTES("{\"error\":{\"code\":\"bad\",\"message\":\"no\"}}"),
+     JSON},
 };
 
 static struct http_reply reply_new(int status)
@@ -100,7 +106,7 @@ static void test_errors(void **state)
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         const struct error *row = &errors[i];
         struct http_reply reply = reply_new(row->status);
-        otlp_reply_error(NULL, row->path, row->type, row->code, row->text, &reply);
+        otlp_reply_error(NULL, row->method, row->path, row->type, row->code, row->text, &reply);
         check(&reply, row->want, row->want_len, row->want_type);
     }
 }
