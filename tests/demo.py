@@ -8,6 +8,7 @@ make run (--stay) starts the same three and leaves them running until Ctrl-C.
 """
 import argparse
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -95,8 +96,8 @@ class Demo:
         self.say("the relay is killed with -9, the agents try again and again")
         self.more(load, 1)
         self.relay.start()
-        waiting = self.relay.metric("mcpd_relay_spool_entries")
-        self.say(f"the relay is started again; {waiting:,.0f} requests wait in its spool")
+        waiting = int(re.findall(r"spool\.open .* waiting=(\d+)", self.relay.log())[-1])
+        self.say(f"the relay is started again; {waiting:,} undelivered requests were in its spool")
         count = self.more(load, 3)
         self.say(f"{count:,} answered 2xx; B takes everything")
 
