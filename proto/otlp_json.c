@@ -145,12 +145,34 @@ static enum batch_result decode_resource(struct decoder *self, struct value *val
     return result;
 }
 
+/* Whether the request has another signal's list and not this one's. As unknown fields are passed
+ * over it would be a success that stores nothing. */
+static bool is_misdirected(struct decoder *self, struct value *request)
+{
+    static const struct {
+        const struct signal *signal;
+        const char *path;
+    } rows[] = {{&traces, "/v1/traces"}, {&logs, "/v1/logs"}, {&metrics, "/v1/metrics"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct value *list = NULL;
+        if (rows[i].signal == self->signal ||
+            (fields_read(&self->fields, request, rows[i].signal->request, &list) == 0 && !list))
+            continue;
+        err_set(self->maker.err, "no %s, but %s; is it meant for %s", self->signal->request[0].name,
+                rows[i].signal->request[0].name, rows[i].path);
+        return true;
+    }
+    return false;
+}
+
 static enum batch_result decode_tree(struct decoder *self, struct value *request)
 {
     struct value *resources = NULL;
     enum batch_result result = BATCH_OK;
     if (fields_read(&self->fields, request, self->signal->request, &resources) == -1)
         return fail(&self->maker, "request", &self->fields);
+    if (!resources && is_misdirected(self, request))
+        return BATCH_MALFORMED;
     for (struct value *item = resources; item && result == BATCH_OK; item = item->next)
         result = decode_resource(self, item);
     return result;

@@ -18,6 +18,9 @@
 enum { REQUEST_RESOURCES = 1, RESOURCE_RESOURCE = 1, RESOURCE_SCOPES = 2 };
 enum { SCOPE_SCOPE = 1, SCOPE_ITEMS = 2 };
 
+/* Of a reason, so that a hint has room behind it. */
+#define HINTED_LEN 200
+
 struct decoder {
     struct maker maker;
     otlp_pb_item *decode_item;
@@ -109,37 +112,62 @@ static enum batch_result decode_resource(struct decoder *self, struct slice mess
     return for_each(self, message, RESOURCE_SCOPES, decode_scope);
 }
 
-static enum batch_result decode_request(const ProtobufCMessageDescriptor *schema,
-                                        otlp_pb_item *item, struct batch *batch, struct slice body,
-                                        const struct batch_policy *policy, struct err *err)
+struct signal {
+    const ProtobufCMessageDescriptor *schema;
+    otlp_pb_item *decode_item;
+    const char *path;
+};
+
+enum { TRACES, LOGS, METRICS, SIGNAL_COUNT };
+static const struct signal signals[SIGNAL_COUNT] = {
+    [TRACES] = {&mcpd__otlp__traces_request__descriptor, otlp_pb_span, "/v1/traces"},
+    [LOGS] = {&mcpd__otlp__logs_request__descriptor, otlp_pb_log, "/v1/logs"},
+    [METRICS] = {&mcpd__otlp__metrics_request__descriptor, otlp_pb_metric, "/v1/metrics"},
+};
+
+/* Names the paths that a refused body fits, if any: nothing in it says what it is. */
+static void add_hint(const struct signal *tried, struct slice body, struct err *err)
 {
-    enum batch_result result = prewalk_protobuf(schema, body, err);
-    if (result != BATCH_OK)
-        return result;
-    struct decoder decoder = {.decode_item = item};
-    maker_init(&decoder.maker, batch, policy, body.len, err);
-    result = for_each(&decoder, body, REQUEST_RESOURCES, decode_resource);
-    maker_fini(&decoder.maker);
+    const char *joint = "; is it meant for ";
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
+        if (&signals[i] == tried || prewalk_protobuf(signals[i].schema, body, NULL) != BATCH_OK)
+            continue;
+        struct err reason = *err;
+        err_set(err, "%.*s%s%s", HINTED_LEN, reason.text, joint, signals[i].path);
+        joint = " or ";
+    }
+}
+
+static enum batch_result decode_request(const struct signal *signal, struct batch *batch,
+                                        struct slice body, const struct batch_policy *policy,
+                                        struct err *err)
+{
+    enum batch_result result = prewalk_protobuf(signal->schema, body, err);
+    if (result == BATCH_OK) {
+        struct decoder decoder = {.decode_item = signal->decode_item};
+        maker_init(&decoder.maker, batch, policy, body.len, err);
+        result = for_each(&decoder, body, REQUEST_RESOURCES, decode_resource);
+        maker_fini(&decoder.maker);
+    }
+    if (result == BATCH_MALFORMED)
+        add_hint(signal, body, err);
     return result;
 }
 
 enum batch_result otlp_pb_traces(struct batch *batch, struct slice body,
                                  const struct batch_policy *policy, struct err *err)
 {
-    return decode_request(&mcpd__otlp__traces_request__descriptor, otlp_pb_span, batch, body,
-                          policy, err);
+    return decode_request(&signals[TRACES], batch, body, policy, err);
 }
 
 enum batch_result otlp_pb_logs(struct batch *batch, struct slice body,
                                const struct batch_policy *policy, struct err *err)
 {
-    return decode_request(&mcpd__otlp__logs_request__descriptor, otlp_pb_log, batch, body, policy,
-                          err);
+    return decode_request(&signals[LOGS], batch, body, policy, err);
 }
 
 enum batch_result otlp_pb_metrics(struct batch *batch, struct slice body,
                                   const struct batch_policy *policy, struct err *err)
 {
-    return decode_request(&mcpd__otlp__metrics_request__descriptor, otlp_pb_metric, batch, body,
-                          policy, err);
+    return decode_request(&signals[METRICS], batch, body, policy, err);
 }

@@ -12,7 +12,8 @@ import pytest
 
 from lib import http
 from lib.store import Store
-from lib.telemetry import (mixed, new_span_id, new_trace_id, otlp_request, pb_span, pb_traces)
+from lib.telemetry import (mixed, new_span_id, new_trace_id, otlp_request, pb_bytes, pb_span,
+                           pb_traces)
 
 SDK = pathlib.Path(__file__).resolve().parents[1] / "data" / "otlp"
 PROTOBUF, JSON, MSGPACK = "application/x-protobuf", "application/json", "application/msgpack"
@@ -314,6 +315,27 @@ def test_bad_bodies(site, case):
     reply = http.post(daemon.port, path, body, content_type)
     assert reply.status == status, reply
     assert counts(http.post(daemon.port, "/v1/traces", otlp_request(1).body, PROTOBUF)) == (3, 0, 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_body_at_the_wrong_path_is_told_the_right_one(site, form):
+    """Never a success that stores nothing."""
+    daemon = site.daemon()
+    suffix, content_type = FORMS[form]
+    for kind in ("traces", "logs", "metrics"):
+        body = (SDK / f"sdk-{kind}{suffix}").read_bytes()
+        for path in {"traces", "logs", "metrics"} - {kind}:
+            reply = http.post(daemon.port, "/v1/" + path, body, content_type)
+            hint = reply.body.partition(b"meant for ")[2]
+            assert reply.status == 400 and b"/v1/" + kind.encode() in hint, (kind, path)
+        assert http.post(daemon.port, "/v1/" + kind, body, content_type).status == 200
+
+
+def test_logs_that_read_as_spans_without_ids(site):
+    """A record of a body alone has a span's form; its text would be the name."""
+    body = pb_traces([pb_bytes(5, pb_bytes(1, "all is well"))], {})
+    reply = http.post(site.daemon().port, "/v1/traces", body, PROTOBUF)
+    assert reply.status == 400 and b"/v1/logs" in reply.body
 
 
 def test_empty_requests_succeed(site):
