@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from lib.process import ROOT
+from lib.process import BUILD, ROOT
 from lib.tools import promtool
 
 DOCS = ROOT / "docs"
@@ -54,6 +54,9 @@ def test_metrics_exist(page):
 @pytest.mark.parametrize("page", OPERATORS, ids=lambda path: path.name)
 def test_options_exist(page):
     known = set(re.findall(r"`(--[a-z-]+)`", read(DOCS / "options.md")))
+    tools = subprocess.run([BUILD / "mcpd", "--help"], text=True, capture_output=True, timeout=30,
+                           check=True).stdout
+    known |= set(re.findall(r"--[a-z-]+", tools))
     known |= {f"{option}-file" for option in known} | {"--help"}
     for option in re.findall(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*", read(page)):
         assert option in known, option
