@@ -46,6 +46,8 @@ $(BUILD)/%.o: %.c | $(BUILD)/gen/otlp.pb-c.h
 	@echo "  CC $@"
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(BUILD)/gen/otlp.pb-c.c $(BUILD)/gen/otlp.pb-c.h &: proto/otlp.proto
+	@pkg-config --exists $(PKGS) && command -v protoc-c >/dev/null || \
+	  { echo "packages are missing: make setup" >&2; exit 1; }
 	@mkdir -p $(BUILD)/gen
 	$(Q)protoc-c --proto_path=proto --c_out=$(BUILD)/gen otlp.proto
 $(BUILD)/gen/otlp.pb-c.o: $(BUILD)/gen/otlp.pb-c.c
