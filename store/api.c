@@ -13,6 +13,8 @@
 #define CURSOR_MAX_BYTES 4096
 #define ID_MAX_BYTES     64
 #define TRACE_PREFIX     "/v1/traces/"
+#define SESSION_PREFIX   "/v1/sessions/"
+#define QUERY_MAX_BYTES  (64 * 1024)
 
 /* An answer while its rows come in. */
 struct answer {
@@ -111,6 +113,16 @@ static int write_trace_head(void *arg, const struct list_value *values)
     return answer->out.is_full ? -1 : 0;
 }
 
+/* The session's own row; the rows after it are its traces. */
+static int write_session_head(void *arg, const struct list_value *values)
+{
+    struct answer *answer = arg;
+    write_row(&answer->out, answer->listing, values);
+    json_out_str(&answer->out, ",\"traces\":[");
+    answer->listing = listing_row(LISTING_TRACES);
+    return answer->out.is_full ? -1 : 0;
+}
+
 static void answer_init(struct answer *answer, const struct listing *listing, size_t limit)
 {
     *answer = (struct answer){.listing = listing, .limit = limit};
@@ -137,13 +149,13 @@ static void answer_end(struct answer *answer, int rc, const struct http_request 
     json_out_fini(&answer->out);
 }
 
-static int list(struct daemon *daemon, const struct list_query *query, struct answer *answer,
-                struct err *err)
+static int list(struct daemon *daemon, const struct list_query *query, row_sink *sink,
+                struct answer *answer, struct err *err)
 {
     backend_conn_t *conn = readers_take(daemon->readers, query->deadline_ms);
     if (!conn)
         return err_set(err, "too many are reading; try again");
-    int rc = daemon->backend->list(conn, query, write_list_row, answer, err);
+    int rc = daemon->backend->list(conn, query, sink, answer, err);
     readers_give_back(daemon->readers, &conn);
     return rc;
 }
@@ -159,6 +171,17 @@ static int find_project(const struct daemon *daemon, const struct http_request *
     }
     *project = holder.project;
     return 0;
+}
+
+/* Behind the last row. */
+static void close_list(struct answer *answer)
+{
+    json_out_str(&answer->out, "]");
+    if (answer->cursor.len > 0) {
+        json_out_key(&answer->out, "next_cursor");
+        json_out_text(&answer->out, (struct slice){answer->cursor.data, answer->cursor.len});
+    }
+    json_out_str(&answer->out, "}");
 }
 
 void api_list(void *arg, struct http_request *req, struct http_reply *reply)
@@ -180,13 +203,8 @@ void api_list(void *arg, struct http_request *req, struct http_reply *reply)
     json_out_str(&answer.out, "{");
     json_out_key(&answer.out, listing->name);
     json_out_str(&answer.out, "[");
-    int rc = list(arg, &query.list, &answer, &err);
-    json_out_str(&answer.out, "]");
-    if (answer.cursor.len > 0) {
-        json_out_key(&answer.out, "next_cursor");
-        json_out_text(&answer.out, (struct slice){answer.cursor.data, answer.cursor.len});
-    }
-    json_out_str(&answer.out, "}");
+    int rc = list(arg, &query.list, write_list_row, &answer, &err);
+    close_list(&answer);
     answer_end(&answer, rc, req, reply, &err);
     query_fini(&query);
 }
@@ -224,4 +242,73 @@ void api_read_trace(void *arg, struct http_request *req, struct http_reply *repl
         return;
     }
     answer_end(&answer, rc, req, reply, &err);
+}
+
+/* "session=ID" and more; the id as it stands in a path (never encoded there), where '+' and '&'
+ * mean themselves. */
+static int write_session_query(struct buf *out, const char *id, const char *more)
+{
+    int failed = buf_add_str(out, "session=");
+    for (; *id; id++) {
+        bool is_special = *id == '+' || *id == '&';
+        failed |= is_special ? buf_printf(out, "%%%02X", (unsigned char)*id) : buf_add(out, id, 1);
+    }
+    if (*more)
+        failed |= buf_printf(out, "&%s", more);
+    return failed ? -1 : 0;
+}
+
+static int parse_session_query(struct parsed_query *query, enum listing_id id, const char *project,
+                               const struct http_request *req, const char *more, struct err *err)
+{
+    struct buf text;
+    buf_init(&text, QUERY_MAX_BYTES);
+    *query = (struct parsed_query){0};
+    int rc = -1;
+    if (write_session_query(&text, req->path + strlen(SESSION_PREFIX), more) == -1)
+        err_set(err, "the query is too long");
+    else
+        rc = query_parse(query, listing_row(id), project, buf_cstr(&text), err);
+    query->list.deadline_ms = req->deadline_ms;
+    buf_fini(&text);
+    return rc;
+}
+
+/* 0; 1 where there is no such session; -1. */
+static int read_session(struct daemon *daemon, const struct parsed_query *session,
+                        const struct parsed_query *traces, struct answer *answer, struct err *err)
+{
+    if (list(daemon, &session->list, write_session_head, answer, err) == -1)
+        return -1;
+    if (answer->listing == listing_row(LISTING_SESSIONS))
+        return 1;
+    return list(daemon, &traces->list, write_list_row, answer, err);
+}
+
+void api_read_session(void *arg, struct http_request *req, struct http_reply *reply)
+{
+    struct parsed_query session = {0};
+    struct parsed_query traces = {0};
+    struct answer answer;
+    struct err err = {{0}};
+    const char *project;
+    if (find_project(arg, req, &project, reply) == -1)
+        return;
+    if (parse_session_query(&session, LISTING_SESSIONS, project, req, "", &err) == -1 ||
+        parse_session_query(&traces, LISTING_TRACES, project, req, req->query, &err) == -1) {
+        refuse(req, reply, REFUSAL_BAD_PARAMETER, err.text);
+    } else {
+        answer_init(&answer, listing_row(LISTING_SESSIONS), (size_t)traces.list.limit);
+        int rc = read_session(arg, &session, &traces, &answer, &err);
+        close_list(&answer);
+        if (rc == 1) {
+            buf_fini(&answer.cursor);
+            json_out_fini(&answer.out);
+            refuse(req, reply, REFUSAL_NOT_FOUND, "there is no such session");
+        } else {
+            answer_end(&answer, rc, req, reply, &err);
+        }
+    }
+    query_fini(&traces);
+    query_fini(&session);
 }

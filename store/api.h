@@ -11,5 +11,6 @@
 http_handler api_list;
 /* GET /v1/traces/{id}: the trace with all its spans. */
 http_handler api_read_trace;
+http_handler api_read_session;
 
 #endif

@@ -24,6 +24,7 @@ static const struct http_route routes[] = {
     {.method = "GET", .path = "/v1/traces", .handler = api_list},
     {.method = "GET", .path = "/v1/traces/", .handler = api_read_trace},
     {.method = "GET", .path = "/v1/sessions", .handler = api_list},
+    {.method = "GET", .path = "/v1/sessions/", .handler = api_read_session},
     {.method = "GET", .path = "/v1/logs", .handler = api_list},
     {.method = "GET", .path = "/v1/metrics", .handler = api_list},
     {.method = "GET", .path = "/v1/scores", .handler = api_list},

@@ -214,6 +214,27 @@ def test_sessions_are_sums_over_traces(site):
     assert one["session"] == "conv-1"
 
 
+def test_one_session_with_its_traces(site):
+    daemon, now = site.daemon(), time.time_ns()
+    for session, traces in (("a+b&c=d/e", 3), ("other", 1)):
+        events = [{"type": "span", "trace_id": new_trace_id(), "span_id": new_span_id(), "name": "n",
+                   "start_ns": now + i, "end_ns": now + i + 1,
+                   "attrs": {"session.id": session}} for i in range(traces)]
+        body = json.dumps({"schema": 1, "events": events}).encode()
+        assert counts(http.post(daemon.port, "/v1/ingest", body)) == (traces, 0, 0)
+    path = "/v1/sessions/" + "a+b&c=d/e"
+    seen = read(daemon, path)
+    assert (seen["session"], seen["trace_count"], seen["span_count"]) == ("a+b&c=d/e", 3, 3)
+    assert [trace["start_ns"] for trace in seen["traces"]] == [now + 2, now + 1, now]
+    first = read(daemon, path + "?limit=2")
+    rest = read(daemon, f"{path}?limit=2&cursor={first['next_cursor']}")
+    assert first["traces"] + rest["traces"] == seen["traces"] and rest["trace_count"] == 3
+    for path, status in (("/v1/sessions/none", 404), ("/v1/sessions/", 400),
+                         ("/v1/sessions/other?session=x", 400), ("/v1/sessions/a%20b", 404)):
+        reply = http.get(daemon.port, path)
+        assert reply.status == status and json.loads(reply.body)["error"]["message"], path
+
+
 def test_rejects_can_be_looked_up(site):
     daemon = site.daemon()
     events = native_events()[:1] + [{"type": "score", "id": f"bad{i}"} for i in range(60)]
