@@ -468,6 +468,7 @@ static uint64_t turn(delivery_t *self)
         return 0;
     uint64_t wait_ms =
         min_ms(until(self, self->board_at_ms), ledger_wait_ms(self->ledger, self->now_ms));
+    wait_ms = min_ms(wait_ms, window_wait_ms(&self->window, self->now_ms));
     if (self->leases.pending != NULL)
         wait_ms = min_ms(wait_ms, until(self, self->leases.pending_since_ms + OUTCOMES_MS));
     return wait_ms;

@@ -95,8 +95,10 @@ bool ledger_parked(ledger_t *self, uint64_t now_ms, uint64_t *segno);
 void ledger_park(ledger_t *self, uint64_t segno, uint64_t due_ms);
 bool ledger_has_parked(const ledger_t *self);
 
-/* Until ledger_expired or ledger_parked has something, UINT64_MAX: nothing waits for a time. */
+/* Until ledger_expired has something, UINT64_MAX: nothing waits for a time. */
 uint64_t ledger_wait_ms(const ledger_t *self, uint64_t now_ms);
+/* The same for ledger_parked. */
+uint64_t ledger_parked_wait_ms(const ledger_t *self, uint64_t now_ms);
 /* This process slept: leases get that much longer. */
 void ledger_shift_leases(ledger_t *self, uint64_t by_ms);
 /* Arrival of the oldest record of the window; 0: the window is empty. */

@@ -124,3 +124,12 @@ bool window_fill(struct window *self, uint64_t now_ms)
         has_more = fill_head(self, now_ms) || has_more;
     return has_more;
 }
+
+uint64_t window_wait_ms(const struct window *self, uint64_t now_ms)
+{
+    if (now_ms < self->blocked_until_ms)
+        return self->blocked_until_ms - now_ms;
+    if (self->is_rescanning || chunk_size(self) == 0)
+        return UINT64_MAX;
+    return ledger_parked_wait_ms(self->ledger, now_ms);
+}

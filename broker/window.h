@@ -35,5 +35,8 @@ void window_offer(struct window *self, const struct record_ref *refs, uint32_t c
 /* One step of scanning, if one is due and there is room. True: call again soon, there may be more.
  */
 bool window_fill(struct window *self, uint64_t now_ms);
+/* After window_fill said false: until time alone gives it something to do, UINT64_MAX: not before
+ * entries are leased or leave the ledger. */
+uint64_t window_wait_ms(const struct window *self, uint64_t now_ms);
 
 #endif

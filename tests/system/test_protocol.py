@@ -410,6 +410,26 @@ def test_more_failed_than_fits_into_memory_all_comes_again(site):
         wait_waiting(broker, 0)
 
 
+def test_failed_that_nobody_takes_cost_no_processor_time(site):
+    """More failed requests than fit, in several segments, all due, while no courier has credit: the
+    broker sleeps until one has."""
+    broker = site.broker(max_body_bytes="64KiB", spool_max_bytes="32MiB")
+    total, size = 9_500, 500
+    with Gateway(broker).hello() as gateway, Courier(broker) as courier:
+        for start in range(0, total, size):
+            requests = [(meta(key=str(i)), b"x" * 1000) for i in range(start, start + size)]
+            assert gateway.submit(*requests) == [STORED] * size
+        courier.hello(credit=total)
+        for _ in range(total):
+            courier.send("RETRY", courier.lease().token, 2000, 1, False, 0)
+        assert courier.gone_quiet("LEASE", 3.0)
+        before = broker.cpu_seconds()
+        assert courier.gone_quiet("LEASE", 2.0)
+        assert broker.cpu_seconds() - before < 0.15
+        courier.send("CREDIT", 1)
+        courier.lease()
+
+
 def test_message_has_a_name():
     """The harness itself: a header frame is version, type, array."""
     assert repr(Message([b"\x01\x0e\x90"])) == "PING[]"

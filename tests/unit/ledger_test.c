@@ -152,7 +152,7 @@ static void test_deferred_keep_to_half_of_the_window(void **state)
     ref = ref_of(7, 1);
     assert_false(ledger_defer(ledger, ledger_add(ledger, &ref, false), NULL, 600));
     assert_null(ledger_find(ledger, &ref.id));
-    assert_int_equal(ledger_wait_ms(ledger, 0), 600);
+    assert_int_equal(ledger_parked_wait_ms(ledger, 0), 600);
     assert_false(ledger_parked(ledger, 599, &segno));
     assert_true(ledger_parked(ledger, 600, &segno));
     assert_int_equal(segno, 7);
