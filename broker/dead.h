@@ -18,7 +18,7 @@ void dead_destroy(dead_t **self_p);
 /* Copies the record behind the others in dead/; it is not durable before dead_commit, so that many
  * can share one sync. 0, or -1: not copied, the record stays in the queue (no space, a failed
  * write; try again later). *result tells a record that cannot be read (READ_CORRUPT: acks_lose it).
- */
+ * After a failed write the next ones fail too, until dead_commit. */
 int dead_add(dead_t *self, const struct record_ref *ref, const struct record_note *note,
              enum read_result *result, struct err *err) MUST_USE;
 /* Syncs file and directory. 0: all that dead_add took since the last commit is durable; then the

@@ -30,6 +30,7 @@
 #define OUTCOMES_MS    20 /* longest time an outcome waits here for company */
 #define MESSAGE_MAX    ((uint64_t)64 * 1024)
 #define UNREADABLE_MS  1000
+#define FAILED_READS   7 /* in a row, the waits doubled, within a minute: then it is damage */
 #define LOG_REPEAT_MS  10000
 #define HEADER_FRAMES  2 /* routing id and header; couriers send no bodies */
 
@@ -50,6 +51,7 @@ struct delivery {
     bool has_board_news;
     bool is_drained; /* nothing was sent since nothing was left to read: it may sleep */
     struct log_limit complaint;
+    struct log_limit unread;
 };
 
 /* --- sending ------------------------------------------------------------------------------- */
@@ -290,14 +292,20 @@ static void release_blob(void *data, void *hint)
 static void on_unreadable(delivery_t *self, struct entry *entry, enum read_result result,
                           const char *reason)
 {
-    log_at(LEVEL_ERROR, "spool.read", NULL, LOG_TEXT("reason", reason),
-           LOG_NUM("segment", entry->ref.id.segno), LOG_NUM("ordinal", entry->ref.id.ordinal));
+    uint64_t after_ms = UNREADABLE_MS;
+    if (result == READ_BAD) {
+        after_ms <<= entry->failed_reads++;
+        result = entry->failed_reads < FAILED_READS ? READ_LATER : READ_CORRUPT;
+    }
+    if (result == READ_CORRUPT || log_allowed(&self->unread, LOG_REPEAT_MS, self->now_ms))
+        log_at(LEVEL_ERROR, "spool.read", NULL, LOG_TEXT("reason", reason),
+               LOG_NUM("segment", entry->ref.id.segno), LOG_NUM("ordinal", entry->ref.id.ordinal));
     if (result == READ_CORRUPT)
         leases_lost(&self->leases, entry);
-    else if (spool_is_settled(self->core->spool, &entry->ref.id))
+    else if (result == READ_GONE || spool_is_settled(self->core->spool, &entry->ref.id))
         ledger_drop(self->ledger, entry, NULL);
     else
-        (void)ledger_defer(self->ledger, entry, NULL, self->now_ms + UNREADABLE_MS);
+        (void)ledger_defer(self->ledger, entry, NULL, self->now_ms + after_ms);
 }
 
 /* Reads the record and sends it. The lease begins before the bytes leave, so that an unreachable
@@ -311,6 +319,7 @@ static void lease(delivery_t *self, struct entry *entry, struct courier *courier
         on_unreadable(self, entry, result, err.text);
         return;
     }
+    entry->failed_reads = 0;
     char bytes[TOKEN_SIZE];
     struct token token = {.boot_id = self->core->boot_id, .id = entry->ref.id};
     struct wire_message message = {.type = WIRE_LEASE};

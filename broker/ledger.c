@@ -207,6 +207,7 @@ struct entry *ledger_add(ledger_t *self, const struct record_ref *ref, bool is_r
         return NULL;
     entry->ref = *ref;
     entry->rounds = ref->history.rounds;
+    entry->failed_reads = 0;
     bool is_fresh = !is_rescan && ref->history.first_fail_s == 0 && ref->history.expiries == 0;
     move(self, entry, is_fresh ? ENTRY_READY : state_again(entry), NULL);
     struct entry **bucket = bucket_of(self, &ref->id);

@@ -38,11 +38,13 @@ enum entry_state {
 #define LEDGER_EXPIRIES_MAX  8 /* so many, and the request counts as one that kills couriers */
 #define LEDGER_HEAD_PER_TURN 4 /* READY taken for each AGAIN while both wait */
 
-/* Read by anyone, changed through ledger_ functions only, except ref.history, rounds and ref. */
+/* Read by anyone, changed through ledger_ functions only, except ref.history, rounds,
+ * failed_reads and ref. */
 struct entry {
     struct record_ref ref;
     enum entry_state state;
-    uint32_t rounds; /* failed rounds, as the courier counts them */
+    uint32_t rounds;       /* failed rounds, as the courier counts them */
+    uint32_t failed_reads; /* in a row, since it came into the ledger */
     uint64_t due_ms;
     uint64_t lease_no;  /* of the present lease */
     void *holder;       /* of the present lease */

@@ -388,7 +388,7 @@ static enum read_result read_checked(int fd, const struct record_ref *ref, char 
     ssize_t got = fsio_pread(fd, memory, len, ref->offset);
     if (got == -1) {
         err_set(err, "read at %" PRIu64 ": %s", ref->offset, strerror(errno));
-        return errno == EIO ? READ_CORRUPT : READ_GONE;
+        return errno == EIO ? READ_BAD : READ_LATER;
     }
     struct record_header header;
     bool is_right =
@@ -410,9 +410,10 @@ enum read_result spool_read(spool_t *self, const struct record_ref *ref, struct 
     *out = (struct spool_blob){0};
     struct segment *segment = hold(self, ref->id.segno);
     if (segment == NULL) {
+        enum read_result result = errno == 0 ? READ_GONE : READ_LATER;
         err_set(err, "segment %" PRIu64 ": %s", ref->id.segno,
-                errno == 0 ? "is gone" : strerror(errno));
-        return READ_GONE;
+                result == READ_GONE ? "is gone" : strerror(errno));
+        return result;
     }
     size_t head = SEGMENT_RECORD_SIZE + (size_t)ref->extra_len;
     size_t len = head + ref->meta_len + ref->body_len;

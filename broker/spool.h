@@ -131,9 +131,10 @@ int spool_scan(spool_t *self, struct spool_cursor *cursor, struct record_ref *ou
 
 enum read_result {
     READ_OK,
-    READ_CORRUPT, /* does not read back as written (or EIO): never send it; tell upkeep (acks_lose)
-                   */
-    READ_GONE     /* its segment is no longer there, or cannot be opened now */
+    READ_CORRUPT, /* does not read back as written: never send it; tell upkeep (acks_lose) */
+    READ_BAD,   /* the disk does not give it (EIO), which may pass: CORRUPT only when it does not */
+    READ_LATER, /* cannot be had now, for want of a descriptor */
+    READ_GONE   /* its segment is no longer there */
 };
 
 /* meta and body in one allocation. Free with spool_blob_free. */

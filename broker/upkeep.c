@@ -68,12 +68,28 @@ static void on_outcomes(upkeep_t *self, struct post *post, uint64_t now_ms)
     free(post);
 }
 
+/* Behind the others. */
+static void put_order(upkeep_t *self, struct post_dead *order)
+{
+    order->post.item.next = NULL;
+    *self->unburied_end = &order->post.item;
+    self->unburied_end = &order->post.item.next;
+}
+
+static struct post_dead *take_order(upkeep_t *self)
+{
+    struct post_dead *order = (struct post_dead *)self->unburied;
+    self->unburied = order->post.item.next;
+    if (self->unburied == NULL)
+        self->unburied_end = &self->unburied;
+    order->post.item.next = NULL;
+    return order;
+}
+
 static void on_dead(upkeep_t *self, struct post *post, uint64_t now_ms)
 {
     (void)now_ms;
-    post->item.next = NULL;
-    *self->unburied_end = &post->item;
-    self->unburied_end = &post->item.next;
+    put_order(self, (struct post_dead *)post);
 }
 
 typedef void on_post(upkeep_t *self, struct post *post, uint64_t now_ms);
@@ -108,43 +124,49 @@ static void finish_burial(upkeep_t *self, struct mailbox_item *buried, uint64_t 
     }
 }
 
-/* Copies every unburied letter to dead/ with one sync. On failure they all stay for later. */
+/* Copies the first letter behind those of *end; false: it has to wait, and the others with it. */
+static bool bury_one(upkeep_t *self, struct mailbox_item ***end, uint64_t now_ms, struct err *err)
+{
+    struct post_dead *order = take_order(self);
+    enum read_result result = READ_OK;
+    if (dead_add(self->dead, &order->ref, &order->note, &result, err) == 0) {
+        **end = &order->post.item;
+        *end = &order->post.item.next;
+        return true;
+    }
+    if (result == READ_OK || result == READ_BAD || result == READ_LATER) {
+        put_order(self, order); /* one that cannot be read holds up the others once only */
+        return false;
+    }
+    if (result == READ_CORRUPT)
+        lose(self, &order->ref, now_ms);
+    else
+        answer_buried(self, &order->ref.id);
+    free(order);
+    return true;
+}
+
+/* Copies every unburied letter to dead/ with one sync. On failure they stay for later. */
 static void bury(upkeep_t *self, uint64_t now_ms)
 {
-    struct err err = {.text = ""};
+    struct err err = {.text = ""}, commit_err = {.text = ""};
     struct mailbox_item *buried = NULL, **end = &buried;
-    int rc = 0;
-    while (rc == 0 && self->unburied != NULL) {
-        struct post_dead *order = (struct post_dead *)self->unburied;
-        enum read_result result = READ_OK;
-        rc = dead_add(self->dead, &order->ref, &order->note, &result, &err);
-        if (rc == -1 && result == READ_OK)
-            break;
-        self->unburied = order->post.item.next;
-        order->post.item.next = NULL;
-        if (rc == 0) {
-            *end = &order->post.item;
-            end = &order->post.item.next;
-            continue;
-        }
-        rc = 0;
-        if (result == READ_CORRUPT)
-            lose(self, &order->ref, now_ms);
-        else
-            answer_buried(self, &order->ref.id);
-        free(order);
-    }
-    if (buried != NULL && dead_commit(self->dead, &err) == 0) {
+    bool is_done = true;
+    while (is_done && self->unburied != NULL)
+        is_done = bury_one(self, &end, now_ms, &err);
+    /* Also when nothing was copied: it ends the failure of a write. */
+    if (dead_commit(self->dead, &commit_err) == 0) {
         finish_burial(self, buried, now_ms);
     } else if (buried != NULL) {
         *end = self->unburied;
+        if (self->unburied == NULL)
+            self->unburied_end = end;
         self->unburied = buried;
-        rc = -1;
+        is_done = false;
     }
-    if (self->unburied == NULL)
-        self->unburied_end = &self->unburied;
-    if (rc == -1) {
-        log_at(LEVEL_ERROR, "dead.write", NULL, LOG_TEXT("reason", err.text));
+    if (!is_done) {
+        log_at(LEVEL_ERROR, "dead.write", NULL,
+               LOG_TEXT("reason", err.text[0] != '\0' ? err.text : commit_err.text));
         self->retry_at_ms = now_ms + RETRY_MS;
     }
 }

@@ -147,3 +147,33 @@ def test_known_write_error_refuses_early_and_takes_requests_again_by_itself(rela
     assert http.post(relay.port, "/v1/ingest", b"taken").status == 202
     relay.wait_drained()
     assert b"taken" in bodies_of(upstream) and b"refused" not in bodies_of(upstream)
+
+
+def test_record_the_disk_does_not_give_for_a_while_is_delivered_later(relay, upstream):
+    """A passing read error is no damage: nothing may be given up that may still be read."""
+    upstream.stop()
+    bodies = [f"waiting {number}".encode() for number in range(20)]
+    assert {reply.status for reply in post_at_once(relay, bodies).values()} == {202}
+    relay.arm(f"read:{SEGMENTS}@1+=EIO")
+    upstream.start()
+    wait_until(relay.fired, 20, "a read has failed")
+    assert not bodies_of(upstream) & set(bodies)
+    relay.arm("")
+    wait_until(lambda: set(bodies) <= bodies_of(upstream), 30, "all are delivered")
+    relay.wait_drained()
+    assert relay.metric("mcpd_spool_corrupt_records_total") == 0
+    assert relay.readyz() == (200, "ok")
+
+
+@pytest.mark.parametrize("fault", [f"read:{SEGMENTS}@2=EIO", "write:*/dead/*.log@2=EIO",
+                                   "sync:*/dead/*.log@2=EIO", "open:*/dead/*.log@1=EMFILE"])
+def test_dead_letter_that_cannot_be_written_is_written_later(relay, upstream, fault):
+    """The record is read once to be leased and once more for dead/."""
+    upstream.always(Reply(400))
+    relay.arm(fault)
+    assert http.post(relay.port, "/v1/ingest", b"refused").status == 202
+    relay.wait_metric("mcpd_relay_dead_letter_total", 1, 20)
+    assert relay.fired()
+    relay.wait_drained()
+    assert relay.metric("mcpd_spool_corrupt_records_total") == 0
+    assert any(b"refused" in path.read_bytes() for path in (relay.spool / "dead").glob("*.log"))
