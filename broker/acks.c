@@ -246,7 +246,7 @@ static int unlink_part(acks_t *self, uint64_t segno, const char *suffix)
 /* The records go first: acks without records are harmless, records without acks come twice. */
 static int remove_segment(acks_t *self, uint64_t segno)
 {
-    (void)gclog_add(self->spool, segno, "done");
+    bool is_noted = gclog_add(self->spool, segno, "done") == 0;
     if (unlink_part(self, segno, ".log") == -1)
         return -1;
     size_t i = lower_bound(self, segno);
@@ -254,6 +254,8 @@ static int remove_segment(acks_t *self, uint64_t segno)
         close_at(self, i);
     (void)unlink_part(self, segno, ".ack");
     table_remove(&self->spool->table, segno);
+    if (!is_noted) /* on a full disk there is room now */
+        (void)gclog_add(self->spool, segno, "done");
     return 0;
 }
 

@@ -24,6 +24,15 @@ static bool ends_a_line(int fd, uint64_t len)
     return len == 0 || (fsio_pread(fd, &last, 1, len - 1) == 1 && last == '\n');
 }
 
+/* A file whose sync failed is never written again. */
+static int sync_line(spool_t *spool, int fd)
+{
+    if (fsio_sync_data(fd) == 0)
+        return 0;
+    (void)!fsio_rename(spool->root_fd, current_name, spool->root_fd, previous_name);
+    return -1;
+}
+
 int gclog_add(spool_t *spool, uint64_t segno, const char *why)
 {
     int fd = fsio_open(spool->root_fd, current_name, O_RDWR | O_CREAT);
@@ -43,7 +52,7 @@ int gclog_add(spool_t *spool, uint64_t segno, const char *why)
     if (result == 0)
         result = fsio_pwrite(fd, line, (size_t)n, len);
     if (result == 0)
-        result = fsio_sync_data(fd);
+        result = sync_line(spool, fd);
     fsio_close(fd);
     return result;
 }

@@ -88,8 +88,9 @@ static int find_nonce(int fd, uint64_t file_len, uint32_t *nonce32, bool *is_zer
     return result;
 }
 
-/* The whole nonce is also in the ack file, if that one is of the same segment. */
-static void nonce_from_acks(int dir_fd, struct segment_header *header, uint32_t nonce32)
+/* The whole nonce is also in the ack file, if that one is of the same segment. nonce32: its part in
+ * the records, or null where none is left. */
+static void nonce_from_acks(int dir_fd, struct segment_header *header, const uint32_t *nonce32)
 {
     char name[LOGFILE_NAME_SIZE];
     logfile_name(header->segno, ".ack", name);
@@ -97,28 +98,31 @@ static void nonce_from_acks(int dir_fd, struct segment_header *header, uint32_t 
     uint64_t segno;
     int fd = fsio_open(dir_fd, name, O_RDONLY);
     if (fd != -1 && fsio_pread(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes &&
-        ack_header_decode(bytes, &segno, nonce) && segment_nonce32(nonce) == nonce32)
+        ack_header_decode(bytes, &segno, nonce) && segno == header->segno &&
+        (nonce32 == NULL || segment_nonce32(nonce) == *nonce32))
         memcpy(header->nonce, nonce, sizeof nonce);
     fsio_close(fd);
 }
 
+/* No header. What the next file vouches for was in it all the same, though none of it is left. */
 static int salvage_header(struct inspection *out, int dir_fd, int fd, uint64_t segno,
-                          struct err *err)
+                          const struct vouch *vouch, struct err *err)
 {
     uint32_t nonce32;
     bool is_zero;
     int found = find_nonce(fd, out->file_len, &nonce32, &is_zero);
     if (found == -1)
         return cannot_read(segno, err);
-    if (found == 0) {
+    if (found == 0 && (!is_zero || vouch->records == 0)) {
         out->kind = is_zero ? INSPECT_UNUSED : INSPECT_RUBBISH;
         return 0;
     }
     out->is_header_damaged = true;
-    out->header = (struct segment_header){.segno = segno, .limit_bytes = out->file_len};
-    for (int i = 0; i < 4; i++)
+    out->header = (struct segment_header){
+        .segno = segno, .limit_bytes = out->file_len > vouch->end ? out->file_len : vouch->end};
+    for (int i = 0; i < 4 && found == 1; i++)
         out->header.nonce[i] = (uint8_t)(nonce32 >> (8 * i));
-    nonce_from_acks(dir_fd, &out->header, nonce32);
+    nonce_from_acks(dir_fd, &out->header, found == 1 ? &nonce32 : NULL);
     return 0;
 }
 
@@ -354,7 +358,7 @@ int inspect_file(struct inspection *out, int dir_fd, uint64_t segno, const struc
     if (validity == SEGMENT_UNKNOWN)
         out->kind = INSPECT_UNKNOWN;
     else if (validity != SEGMENT_VALID)
-        result = salvage_header(out, dir_fd, fd, segno, err);
+        result = salvage_header(out, dir_fd, fd, segno, vouch, err);
     out->header.segno = segno;
     if (result == -1 || out->kind != INSPECT_OPEN)
         goto out;

@@ -738,7 +738,8 @@ static void test_policy_refuse(void **state)
     bench_fini(&bench);
 }
 
-/* A whole segment in the middle is random bytes, empty, or missing: the others are delivered. */
+/* A whole segment in the middle is random bytes, empty, or missing: the others are delivered. What
+ * was in an emptied one is counted by what the next one says, once. */
 static void test_whole_segment_damaged(void **state)
 {
     (void)state;
@@ -763,12 +764,43 @@ static void test_whole_segment_damaged(void **state)
                 assert_int_equal(bench.report.missing_segments, way == 2);
             else
                 assert_int_equal(bench.report.missing_segments + bench.report.corrupt_headers, 0);
+            bool is_emptied = way == 1 || way >= 3;
+            assert_int_equal(bench.report.corrupt_records,
+                             start == 0 && is_emptied ? info.records : 0);
             bench_collect(&bench, &tally, NULL);
             assert_int_equal(tally.found, 100 - info.records);
             bench_close(&bench);
         }
         bench_fini(&bench);
     }
+}
+
+/* Those of an emptied segment that had been delivered before are not counted as lost. */
+static void test_emptied_segment_with_acks(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct segment_info info;
+    struct record_ref refs[5];
+    struct spool_cursor cursor = {.segno = 2};
+    struct err err;
+    char path[PATH_SIZE];
+    bench_init(&bench);
+    bench_open(&bench);
+    bench_fill(&bench, 0, 100);
+    assert_true(spool_info(bench.spool, 2, &info));
+    int n = spool_scan(bench.spool, &cursor, refs, 5, &err);
+    assert_true(n > 0 && info.records > (uint32_t)n);
+    for (int i = 0; i < n; i++)
+        settle_it(&bench, &refs[i], 0);
+    assert_int_equal(acks_flush(bench.acks, bench.now_ms), 0);
+    bench_close(&bench);
+    seg_path(&bench, 2, ".log", path);
+    shell(": > '%s'", path);
+    bench_open(&bench);
+    assert_int_equal(bench.report.corrupt_records, info.records - (uint32_t)n);
+    assert_false(spool_info(bench.spool, 2, &info));
+    bench_fini(&bench);
 }
 
 /* A client's body that holds copies of our own records must not be taken for records when the
@@ -924,6 +956,7 @@ int main(void)
         cmocka_unit_test(test_wild_ordinal),
         cmocka_unit_test(test_policy_refuse),
         cmocka_unit_test(test_whole_segment_damaged),
+        cmocka_unit_test(test_emptied_segment_with_acks),
         cmocka_unit_test(test_embedded_records_are_not_adopted),
         cmocka_unit_test(test_flip_sweep),
         cmocka_unit_test(test_stop_during_recovery),

@@ -681,6 +681,35 @@ static void test_failed_ack_sync(void **state)
     bench_fini(&bench);
 }
 
+/* A line of gc.log that could not be written before the segment went is written when it has gone,
+ * and a gc.log whose sync failed is not synced again: the next start misses no segment. */
+static void test_failing_gc_log(void **state)
+{
+    (void)state;
+    static const char *const scripts[] = {"write:*gc.log@%u=ENOSPC", "sync:*gc.log@%u=EIO",
+                                          "sync:*gc.log@1=EIO", "open:*gc.log@%u=ENOSPC"};
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+        struct bench bench;
+        struct tally tally;
+        char script[64];
+        bench_init(&bench);
+        bench_open(&bench);
+        bench_fill(&bench, 0, 200);
+        /* The line that the next file's header makes somebody look for. */
+        snprintf(script, sizeof script, scripts[i], bench_files(&bench, "seg", ".log") - 1);
+        fsio_script(script);
+        bench_collect(&bench, &tally, settle_it);
+        acks_tick(bench.acks, bench.now_ms);
+        bench.now_ms += 1000;
+        acks_tick(bench.acks, bench.now_ms);
+        assert_true(bench_files(&bench, "seg", ".log") <= 1);
+        fsio_script(NULL);
+        bench_reopen(&bench);
+        assert_int_equal(bench.report.missing_segments, 0);
+        bench_fini(&bench);
+    }
+}
+
 /* Somebody deletes a segment under a running broker: its records are gone, everything else goes on.
  */
 static void test_deleted_segment(void **state)
@@ -763,6 +792,7 @@ int main(void)
         cmocka_unit_test(test_moved_record_keeps_its_origin),
         cmocka_unit_test(test_full_disk_drains),
         cmocka_unit_test(test_failed_ack_sync),
+        cmocka_unit_test(test_failing_gc_log),
         cmocka_unit_test(test_deleted_segment),
         cmocka_unit_test(test_scan_in_pieces),
     };
