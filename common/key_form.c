@@ -97,16 +97,20 @@ static int make(struct slice scope, struct slice project, struct buf *out, struc
     return 0;
 }
 
-/* The value of `--name VALUE` or `--name=VALUE` at *at, which moves on; null for another argument.
- */
-static const char *value_of(const char *name, int argc, char **argv, int *at)
+/* Takes `--name VALUE` or `--name=VALUE` at *at, which moves on; false for another argument. */
+static bool take_value(const char *name, int argc, char **argv, int *at, const char **value)
 {
     size_t len = strlen(name);
-    if (strncmp(argv[*at], name, len) != 0)
-        return NULL;
-    if (argv[*at][len] == '=')
-        return argv[*at] + len + 1;
-    return argv[*at][len] == '\0' && *at + 1 < argc ? argv[++*at] : NULL;
+    const char *argument = argv[*at];
+    if (strncmp(argument, name, len) != 0)
+        return false;
+    if (argument[len] == '=')
+        *value = argument + len + 1;
+    else if (argument[len] == '\0' && *at + 1 < argc)
+        *value = argv[++*at];
+    else
+        return false;
+    return true;
 }
 
 int key_form_tool(int argc, char **argv, FILE *out, struct err *err)
@@ -116,16 +120,11 @@ int key_form_tool(int argc, char **argv, FILE *out, struct err *err)
     enum grant_scope known;
     if (argc < 1 || strcmp(argv[0], "new") != 0)
         return err_set(err, "key: 'mcpd key new' makes one");
-    for (int at = 1; at < argc; at++) {
-        const char *value;
-        if ((value = value_of("--scope", argc, argv, &at)))
-            scope = value;
-        else if ((value = value_of("--project", argc, argv, &at)))
-            project = value;
-        else
+    for (int at = 1; at < argc; at++)
+        if (!take_value("--scope", argc, argv, &at, &scope) &&
+            !take_value("--project", argc, argv, &at, &project))
             return err_set(err, "key new: takes --scope SCOPE and --project PROJECT, not '%s'",
                            argv[at]);
-    }
     struct slice rest = slice_of(project);
     if (!grant_scope_find(slice_of(scope), &known))
         return err_set(err, "--scope: in, rd, sc or ad, not '%s'", scope);
