@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Fixtures of all system tests: `site` starts real processes in a folder of the test's own; all of
-them are ended afterwards, and their logs are shown when the test failed."""
+them are ended afterwards, and their logs are shown when the test failed. The folders of failed tests
+stay; the others together would take a gigabyte of /tmp."""
+import shutil
+
 import pytest
 
 from lib.process import Site
@@ -9,9 +12,18 @@ from lib.process import Site
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
+    if report.failed:
+        item.user_properties.append(("failed", report.when))
     site = item.funcargs.get("site") if hasattr(item, "funcargs") else None
     if report.when == "call" and report.failed and site is not None:
         report.sections.append(("processes", site.logs()[-20000:]))
+
+
+@pytest.fixture
+def tmp_path(tmp_path, request):
+    yield tmp_path
+    if not request.node.user_properties:
+        shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 @pytest.fixture
