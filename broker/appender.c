@@ -435,13 +435,16 @@ static void seal_if_settled(appender_t *self, uint64_t now_ms)
     (void)judge(self, seal_active(self, &err), &err, now_ms);
 }
 
-/* Is space to be had by now? Asked for the active file alone: without one, the next batch asks. */
+/* Is space to be had by now? Found out here, not by the next request: who sends while /readyz says
+ * no? */
 static void try_space(appender_t *self, uint64_t now_ms)
 {
     struct err err;
     enum logfile_result result = LOGFILE_OK;
     if (self->has_active)
         result = logfile_reserve_step(&self->active, &err);
+    else if (self->state != BROKEN)
+        result = begin_segment(self, 0, &err);
     if (self->has_active && result == LOGFILE_OK)
         tell_size(self);
     self->space_at_ms = 0;

@@ -22,7 +22,6 @@ struct broker_core {
     struct mailbox to_delivery;
     struct mailbox to_upkeep;
     _Atomic(const char *) intake_word; /* intake: ok, full, low disk or write error */
-    atomic_bool is_low_disk;           /* upkeep: the file system runs low */
     _Atomic(uint64_t) corrupt_records; /* since start; for the note in STATUS */
 };
 

@@ -17,12 +17,12 @@ static void add_note(char *note, size_t size, uint64_t count, const char *what)
                  (unsigned long long)count, what, count == 1 ? "" : "s");
 }
 
-static const char *intake_word(struct broker_core *core, const struct spool_usage *usage,
+static const char *intake_word(const struct spool_usage *usage,
                                const struct appender_health *health)
 {
     if (health->is_refusing)
         return "write error";
-    if (atomic_load(&core->is_low_disk))
+    if (usage->is_low_disk)
         return "low disk";
     return usage->is_full ? "full" : "ok";
 }
@@ -42,7 +42,7 @@ bool status_is_due(struct status *self, struct broker_core *core, const appender
     char note[sizeof self->note];
     spool_usage(core->spool, &usage);
     appender_health(appender, now_ms, &health);
-    const char *word = intake_word(core, &usage, &health);
+    const char *word = intake_word(&usage, &health);
     snprintf(note, sizeof note, "%s", board->note);
     add_note(note, sizeof note, atomic_load(&core->corrupt_records), "corrupt record");
     add_note(note, sizeof note, core->report.missing_segments, "missing segment");

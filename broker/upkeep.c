@@ -35,6 +35,7 @@ struct upkeep {
     struct mailbox_item **unburied_end;
     uint64_t retry_at_ms;
     uint64_t statvfs_at_ms;
+    bool is_low_disk; /* by the last look */
     uint64_t recount_at_ms;
 };
 
@@ -191,9 +192,9 @@ static void watch_disk(upkeep_t *self, uint64_t now_ms)
     if (statvfs(self->core->env->spool_path, &fs) == -1)
         return;
     bool now_low = is_low(&fs);
-    if (now_low == atomic_load(&self->core->is_low_disk))
+    if (now_low == self->is_low_disk)
         return;
-    atomic_store(&self->core->is_low_disk, now_low);
+    self->is_low_disk = now_low;
     spool_set_low_disk(self->core->spool, now_low);
     log_at(now_low ? LEVEL_ERROR : LEVEL_INFO, now_low ? "disk.low" : "disk.ok", NULL,
            LOG_NUM("free_bytes", (uint64_t)fs.f_bavail * fs.f_frsize));

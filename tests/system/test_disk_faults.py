@@ -3,6 +3,7 @@
 synced again, nothing of the batch is delivered in this run, and what is answered 2xx afterwards is
 in another file and survives kill -9."""
 import threading
+import time
 
 import pytest
 
@@ -18,6 +19,13 @@ def upstream():
     with Upstream() as the_upstream:
         the_upstream.always(Reply(200))
         yield the_upstream
+
+
+def stays(condition, seconds):
+    end = time.monotonic() + seconds
+    while condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
 
 
 MARK = b"mcR1\x02"  # beginning of the record that is written once after each busy time
@@ -177,3 +185,21 @@ def test_dead_letter_that_cannot_be_written_is_written_later(relay, upstream, fa
     relay.wait_drained()
     assert relay.metric("mcpd_spool_corrupt_records_total") == 0
     assert any(b"refused" in path.read_bytes() for path in (relay.spool / "dead").glob("*.log"))
+
+
+def test_disk_without_space_is_told_and_so_is_its_end(site, upstream):
+    """The file system refuses to reserve space, whatever it says is free: who is refused must be told
+    that the relay is not ready."""
+    script = site.folder / "faults"
+    script.write_text(f"allocate:{SEGMENTS}@1+=ENOSPC")
+    relay = site.relay(upstream=upstream.url, binary="mcpd-faults", env={"MCPD_FSIO": f"@{script}"})
+    relay.wait_ready()
+    reply = http.post(relay.port, "/v1/ingest", b"refused")
+    assert (reply.status, reply.headers["retry-after"]) == (503, "5")
+    wait_until(lambda: relay.readyz() == (503, "full; low disk"), 2, relay.readyz)
+    assert stays(lambda: relay.readyz()[0] == 503, 6), "ready, though there is no space"
+    script.write_text("")
+    wait_until(lambda: relay.readyz() == (200, "ok"), 10, relay.readyz)
+    assert http.post(relay.port, "/v1/ingest", b"taken").status == 202
+    relay.wait_drained()
+    assert bodies_of(upstream) == {b"taken"}
