@@ -101,11 +101,11 @@ static void move_to_end(struct couriers *self, struct courier *chosen)
     chosen->next = NULL;
 }
 
-struct courier *couriers_choose(struct couriers *self)
+struct courier *couriers_choose(struct couriers *self, bool has_alone)
 {
     struct courier *courier = self->first;
-    while (courier != NULL &&
-           (courier->is_gone || courier->credit == 0 || courier->has_alone || courier->wants_alone))
+    while (courier != NULL && (courier->is_gone || courier->credit == 0 || courier->has_alone ||
+                               (has_alone && courier->wants_alone)))
         courier = courier->next;
     if (courier != NULL)
         move_to_end(self, courier);

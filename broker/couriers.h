@@ -51,9 +51,10 @@ void courier_add_credit(struct courier *self, uint32_t more);
 /* Frees those that are gone. */
 void couriers_sweep(struct couriers *self);
 
-/* Whom to give the next lease: the one after the last, with credit and nothing against it. Null:
- * nobody. */
-struct courier *couriers_choose(struct couriers *self);
+/* Whom to give the next lease: the one after the last, with credit and nothing against it.
+ * has_alone: some lease waits for a courier that has nothing else, so who is set apart for that
+ * stays so. Null: nobody. */
+struct courier *couriers_choose(struct couriers *self, bool has_alone);
 /* Whom to give a lease that must be its only one: somebody idle; otherwise one is set apart until
  * it is, and null is returned. */
 struct courier *couriers_choose_alone(struct couriers *self);

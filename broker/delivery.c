@@ -346,7 +346,7 @@ static bool lease_next(delivery_t *self)
         courier = couriers_choose_alone(&self->couriers);
     bool is_for_alone = courier != NULL;
     if (courier == NULL)
-        courier = couriers_choose(&self->couriers);
+        courier = couriers_choose(&self->couriers, has_alone);
     if (courier == NULL)
         return false;
     struct entry *entry = ledger_choose(self->ledger, is_for_alone);

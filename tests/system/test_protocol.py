@@ -430,6 +430,25 @@ def test_failed_that_nobody_takes_cost_no_processor_time(site):
         courier.lease()
 
 
+def test_a_courier_asked_to_make_room_is_not_forgotten(broker):
+    """What ends leases is leased to a courier that has nothing else. One that was to finish for it gets
+    other requests again, also when somebody else was free before."""
+    store(broker, "killer", "a", "b")
+    with Courier(broker).hello(credit=6) as busy, Courier(broker).hello() as free:
+        others = [busy.lease() for _ in range(3)][1:]
+        while broker.metric("mcpd_queue_lease_expiries_total") < 3:
+            busy.send("RENEW", [lease.token for lease in others])
+            busy.receive(0.2)  # killer again, which nobody renews
+        free.send("CREDIT", 1)
+        alone = free.lease()
+        assert alone.meta["key"] == "killer"
+        free.send("DONE", alone.token)
+        for lease in others:
+            busy.send("DONE", lease.token)
+        store(broker, "later")
+        assert busy.lease().meta["key"] == "later"
+
+
 def test_message_has_a_name():
     """The harness itself: a header frame is version, type, array."""
     assert repr(Message([b"\x01\x0e\x90"])) == "PING[]"
