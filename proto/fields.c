@@ -52,6 +52,26 @@ int fields_read(struct fields_reader *reader, struct value *map, const struct fi
     return 0;
 }
 
+int fields_read_chain(struct fields_reader *reader, struct value *array, const struct field *fields,
+                      size_t size, void *first)
+{
+    void *next = first;
+    if (array->type != VALUE_ARRAY)
+        return -1;
+    for (struct value *item = array->first; item; item = item->next) {
+        void *made = arena_zalloc(reader->arena, size);
+        if (!made) {
+            reader->is_full = true;
+            return -1;
+        }
+        if (fields_read(reader, item, fields, made) == -1)
+            return -1;
+        memcpy(next, &made, sizeof(made)); /* the pointers have types of their own */
+        next = made;
+    }
+    return 0;
+}
+
 int fields_parse_u64(struct slice text, uint64_t *number)
 {
     if (text.len == 0 || text.len > 20)

@@ -31,6 +31,12 @@ struct field {
 int fields_read(struct fields_reader *reader, struct value *map, const struct field *fields,
                 void *out) MUST_USE;
 
+/* Reads each map of an array into a zeroed struct of that size, by the table, and chains them in
+ * order: the structs' first member is the pointer to the next one, *first the pointer to the first.
+ * -1 as fields_read, or when the arena is full. */
+int fields_read_chain(struct fields_reader *reader, struct value *array, const struct field *fields,
+                      size_t size, void *first) MUST_USE;
+
 field_read field_text;   /* struct slice: a text */
 field_read field_u64;    /* uint64_t: a number, or its digits as text */
 field_read field_i64;    /* int64_t: likewise */

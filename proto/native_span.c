@@ -31,32 +31,12 @@ static const struct field link_fields[] = {
 
 static int field_events(struct fields_reader *reader, struct value *value, void *field)
 {
-    struct raw_event **next = field;
-    if (value->type != VALUE_ARRAY)
-        return -1;
-    for (struct value *item = value->first; item; item = item->next) {
-        struct raw_event *event = arena_zalloc(reader->arena, sizeof(*event));
-        if (!event || fields_read(reader, item, event_fields, event) == -1)
-            return -1;
-        *next = event;
-        next = &event->next;
-    }
-    return 0;
+    return fields_read_chain(reader, value, event_fields, sizeof(struct raw_event), field);
 }
 
 static int field_links(struct fields_reader *reader, struct value *value, void *field)
 {
-    struct raw_link **next = field;
-    if (value->type != VALUE_ARRAY)
-        return -1;
-    for (struct value *item = value->first; item; item = item->next) {
-        struct raw_link *link = arena_zalloc(reader->arena, sizeof(*link));
-        if (!link || fields_read(reader, item, link_fields, link) == -1)
-            return -1;
-        *next = link;
-        next = &link->next;
-    }
-    return 0;
+    return fields_read_chain(reader, value, link_fields, sizeof(struct raw_link), field);
 }
 
 static const struct field span_fields[] = {

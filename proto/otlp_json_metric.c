@@ -111,21 +111,7 @@ static const struct field exemplar_fields[] = {
 
 static int field_exemplars(struct fields_reader *reader, struct value *value, void *field)
 {
-    struct raw_exemplar **next = field;
-    if (value->type != VALUE_ARRAY)
-        return -1;
-    for (struct value *item = value->first; item; item = item->next) {
-        struct raw_exemplar *exemplar = arena_zalloc(reader->arena, sizeof(*exemplar));
-        if (!exemplar) {
-            reader->is_full = true;
-            return -1;
-        }
-        if (fields_read(reader, item, exemplar_fields, exemplar) == -1)
-            return -1;
-        *next = exemplar;
-        next = &exemplar->next;
-    }
-    return 0;
+    return fields_read_chain(reader, value, exemplar_fields, sizeof(struct raw_exemplar), field);
 }
 
 static const struct field point_fields[] = {
