@@ -445,16 +445,6 @@ static void post_board(delivery_t *self)
     self->has_board_news = false;
 }
 
-static uint64_t until(const delivery_t *self, uint64_t at_ms)
-{
-    return at_ms > self->now_ms ? at_ms - self->now_ms : 0;
-}
-
-static uint64_t min_ms(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* One pass; returns milliseconds to sleep. */
 static uint64_t turn(delivery_t *self)
 {
@@ -475,11 +465,12 @@ static uint64_t turn(delivery_t *self)
         leases_flush(&self->leases);
     if (has_more)
         return 0;
-    uint64_t wait_ms =
-        min_ms(until(self, self->board_at_ms), ledger_wait_ms(self->ledger, self->now_ms));
-    wait_ms = min_ms(wait_ms, window_wait_ms(&self->window, self->now_ms));
+    uint64_t wait_ms = clock_sooner_ms(clock_until_ms(self->board_at_ms, self->now_ms),
+                                       ledger_wait_ms(self->ledger, self->now_ms));
+    wait_ms = clock_sooner_ms(wait_ms, window_wait_ms(&self->window, self->now_ms));
     if (self->leases.pending != NULL)
-        wait_ms = min_ms(wait_ms, until(self, self->leases.pending_since_ms + OUTCOMES_MS));
+        wait_ms = clock_sooner_ms(
+            wait_ms, clock_until_ms(self->leases.pending_since_ms + OUTCOMES_MS, self->now_ms));
     return wait_ms;
 }
 

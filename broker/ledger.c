@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
+
 #define HASH_PER_ENTRY 2
 
 struct parked {
@@ -319,16 +321,9 @@ bool ledger_has_parked(const ledger_t *self)
     return self->parked_count > 0;
 }
 
-static uint64_t until(uint64_t due_ms, uint64_t now_ms)
-{
-    if (due_ms == UINT64_MAX)
-        return UINT64_MAX;
-    return due_ms > now_ms ? due_ms - now_ms : 0;
-}
-
 uint64_t ledger_wait_ms(const ledger_t *self, uint64_t now_ms)
 {
-    return until(self->heap_count > 0 ? self->heap[1]->due_ms : UINT64_MAX, now_ms);
+    return clock_until_ms(self->heap_count > 0 ? self->heap[1]->due_ms : UINT64_MAX, now_ms);
 }
 
 uint64_t ledger_parked_wait_ms(const ledger_t *self, uint64_t now_ms)
@@ -337,7 +332,7 @@ uint64_t ledger_parked_wait_ms(const ledger_t *self, uint64_t now_ms)
     for (size_t i = 0; i < self->parked_count; i++)
         if (self->parked[i].due_ms < due_ms)
             due_ms = self->parked[i].due_ms;
-    return until(due_ms, now_ms);
+    return clock_until_ms(due_ms, now_ms);
 }
 
 void ledger_shift_leases(ledger_t *self, uint64_t by_ms)

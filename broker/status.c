@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 
 #define STATUS_MS      1000
@@ -71,7 +72,7 @@ bool status_is_due(struct status *self, struct broker_core *core, const appender
 
 uint64_t status_wait_ms(const struct status *self, uint64_t now_ms)
 {
-    uint64_t wait_ms = self->due_at_ms > now_ms ? self->due_at_ms - now_ms : 0;
+    uint64_t wait_ms = clock_until_ms(self->due_at_ms, now_ms);
     bool is_closed = self->told.intake.len > 0 && !slice_equals(self->told.intake, "ok");
     /* While it is, no request comes that would wake intake when there is room again. */
     return is_closed && wait_ms > CLOSED_LOOK_MS ? CLOSED_LOOK_MS : wait_ms;

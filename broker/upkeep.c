@@ -200,12 +200,6 @@ static void watch_disk(upkeep_t *self, uint64_t now_ms)
            LOG_NUM("free_bytes", (uint64_t)fs.f_bavail * fs.f_frsize));
 }
 
-static uint64_t earlier(uint64_t wait_ms, uint64_t at_ms, uint64_t now_ms)
-{
-    uint64_t other = at_ms > now_ms ? at_ms - now_ms : 0;
-    return other < wait_ms ? other : wait_ms;
-}
-
 /* One pass; returns milliseconds to sleep. */
 static uint64_t turn(upkeep_t *self)
 {
@@ -221,9 +215,10 @@ static uint64_t turn(upkeep_t *self)
             log_at(LEVEL_WARN, "spool.recount", NULL, LOG_NUM("off_by_bytes", off_by));
         self->recount_at_ms = now_ms + RECOUNT_MS;
     }
-    uint64_t wait_ms = acks_tick(self->acks, now_ms);
-    wait_ms = wait_ms < LONGEST_SLEEP_MS ? wait_ms : LONGEST_SLEEP_MS;
-    return self->unburied != NULL ? earlier(wait_ms, self->retry_at_ms, now_ms) : wait_ms;
+    uint64_t wait_ms = clock_sooner_ms(acks_tick(self->acks, now_ms), LONGEST_SLEEP_MS);
+    if (self->unburied != NULL)
+        wait_ms = clock_sooner_ms(wait_ms, clock_until_ms(self->retry_at_ms, now_ms));
+    return wait_ms;
 }
 
 static void sleep_until_called(upkeep_t *self, uint64_t wait_ms)

@@ -35,6 +35,18 @@ uint64_t clock_wall_s(void)
     return now_ns(CLOCK_REALTIME) / 1000000000u;
 }
 
+uint64_t clock_until_ms(uint64_t at_ms, uint64_t now_ms)
+{
+    if (at_ms == UINT64_MAX)
+        return UINT64_MAX;
+    return at_ms > now_ms ? at_ms - now_ms : 0;
+}
+
+uint64_t clock_sooner_ms(uint64_t one_ms, uint64_t other_ms)
+{
+    return one_ms < other_ms ? one_ms : other_ms;
+}
+
 void clock_random(void *out, size_t len)
 {
     char *to = out;

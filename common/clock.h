@@ -14,6 +14,12 @@ uint64_t clock_mono_us(void);
 uint64_t clock_wall_ns(void); /* since 1970, UTC */
 uint64_t clock_wall_s(void);
 
+/* For due times (absolute milliseconds). How long until at_ms, 0 when it has come; UINT64_MAX,
+ * which is never, stays so. */
+uint64_t clock_until_ms(uint64_t at_ms, uint64_t now_ms);
+/* The smaller of two, of times or of waits. */
+uint64_t clock_sooner_ms(uint64_t one_ms, uint64_t other_ms);
+
 /* Fills with unpredictable bytes (getrandom). Aborts when the kernel has none. */
 void clock_random(void *out, size_t len);
 /* Uniform in [0, 1). For jitter. */

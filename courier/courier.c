@@ -158,11 +158,6 @@ static void report(courier_t *self)
     buf_fini(&note);
 }
 
-static uint64_t earlier(uint64_t one_ms, uint64_t other_ms)
-{
-    return one_ms < other_ms ? one_ms : other_ms;
-}
-
 static void check_pipe(courier_t *self, zsock_t *pipe, uint64_t now_ms)
 {
     while (zsock_events(pipe) & ZMQ_POLLIN) {
@@ -187,7 +182,7 @@ static void sleep_until(courier_t *self, zsock_t *pipe, uint64_t at_ms, uint64_t
         {.fd = lease_client_fd(self->lease_client), .events = CURL_WAIT_POLLIN},
         {.fd = zsock_fd(pipe), .events = CURL_WAIT_POLLIN},
     };
-    uint64_t wait_ms = at_ms > now_ms ? earlier(at_ms - now_ms, SLEEP_MAX_MS) : 0;
+    uint64_t wait_ms = at_ms > now_ms ? clock_sooner_ms(at_ms - now_ms, SLEEP_MAX_MS) : 0;
     curl_multi_poll(self->multi, fds, sizeof fds / sizeof fds[0], (int)wait_ms, NULL);
 }
 
@@ -195,12 +190,12 @@ static void turn(courier_t *self, zsock_t *pipe)
 {
     uint64_t now_ms = clock_mono_ms();
     take_leases(self, now_ms);
-    uint64_t due_ms = earlier(prober_turn(self->prober, now_ms), self->stop_at_ms);
+    uint64_t due_ms = clock_sooner_ms(prober_turn(self->prober, now_ms), self->stop_at_ms);
     exchange(self, now_ms);
-    due_ms = earlier(due_ms, upstreams_tick(self->upstreams, now_ms, clock_random_unit()));
+    due_ms = clock_sooner_ms(due_ms, upstreams_tick(self->upstreams, now_ms, clock_random_unit()));
     deliveries_ask(self->deliveries, now_ms);
     report(self);
-    due_ms = earlier(due_ms, now_ms + lease_client_tick(self->lease_client, now_ms));
+    due_ms = clock_sooner_ms(due_ms, now_ms + lease_client_tick(self->lease_client, now_ms));
     check_pipe(self, pipe, now_ms);
     if (take_leases(self, now_ms))
         due_ms = 0;

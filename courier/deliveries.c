@@ -210,7 +210,7 @@ static void end_round(deliveries_t *self, struct entry *entry, uint64_t now_ms)
 {
     if (entry->tried == 0) {
         uint64_t open_at_ms = upstreams_open_at_ms(self->config.upstreams, now_ms);
-        release(self, entry, open_at_ms > now_ms ? open_at_ms - now_ms : 0);
+        release(self, entry, clock_until_ms(open_at_ms, now_ms));
         return;
     }
     const lease_t *lease = entry->lease;

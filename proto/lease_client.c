@@ -244,12 +244,6 @@ static void tell_upstreams(lease_client_t *self)
         self->upstreams.send_at_ms = self->now_ms + UPSTREAMS_MS;
 }
 
-static uint64_t earlier(uint64_t wait_ms, uint64_t at_ms, uint64_t now_ms)
-{
-    uint64_t other = at_ms > now_ms ? at_ms - now_ms : 0;
-    return other < wait_ms ? other : wait_ms;
-}
-
 uint64_t lease_client_tick(lease_client_t *self, uint64_t now_ms)
 {
     self->now_ms = now_ms;
@@ -266,9 +260,10 @@ uint64_t lease_client_tick(lease_client_t *self, uint64_t now_ms)
     }
     if (self->upstreams.is_known && now_ms >= self->upstreams.send_at_ms)
         tell_upstreams(self);
-    wait_ms = earlier(wait_ms, self->renew_at_ms, now_ms);
-    return self->upstreams.is_known ? earlier(wait_ms, self->upstreams.send_at_ms, now_ms)
-                                    : wait_ms;
+    uint64_t due_ms = self->renew_at_ms;
+    if (self->upstreams.is_known)
+        due_ms = clock_sooner_ms(due_ms, self->upstreams.send_at_ms);
+    return clock_sooner_ms(wait_ms, clock_until_ms(due_ms, now_ms));
 }
 
 void lease_client_credit(lease_client_t *self, uint32_t n)

@@ -215,11 +215,6 @@ static void send_hello(struct link *self, uint32_t credit, uint64_t now_ms)
     self->sent_at_ms = now_ms;
 }
 
-static uint64_t until(uint64_t at_ms, uint64_t now_ms)
-{
-    return at_ms > now_ms ? at_ms - now_ms : 0;
-}
-
 uint64_t link_tick(struct link *self, uint32_t credit, uint64_t now_ms)
 {
     bool is_silent = now_ms >= self->heard_at_ms + silence_ms(self);
@@ -230,6 +225,6 @@ uint64_t link_tick(struct link *self, uint32_t credit, uint64_t now_ms)
     if (self->state == LINK_OPEN && now_ms >= self->sent_at_ms + self->hb_ms)
         (void)!link_send(self, &(struct wire_message){.type = WIRE_PING}, false, now_ms);
     if (self->state == LINK_CONNECTING)
-        return until(self->retry_at_ms, now_ms) + CONNECT_RETRY_MS;
-    return until(self->sent_at_ms + self->hb_ms, now_ms) + 1;
+        return clock_until_ms(self->retry_at_ms, now_ms) + CONNECT_RETRY_MS;
+    return clock_until_ms(self->sent_at_ms + self->hb_ms, now_ms) + 1;
 }
