@@ -23,7 +23,7 @@
 #define TEXT_MAX_BYTES    (2 * REQUEST_META_MAX + 4096)
 #define HEADERS_MAX       16
 #define PROBE_TIMEOUT_MS  3000L
-#define IDLE_CONNECTION_S 4L /* below the 5 s after which our daemon closes */
+#define IDLE_CONNECTION_S 4L /* far below the 25 s after which our daemon closes */
 #define DNS_CACHE_S       30L
 #define SLOW_BYTES_PER_S  1024L
 #define SLOW_S            15L
