@@ -65,6 +65,18 @@ void courier_reached_by(struct courier *self, struct slice routing_id)
     memcpy(self->routing_id, routing_id.data, routing_id.len);
 }
 
+bool courier_set_note(struct courier *self, struct slice note)
+{
+    char clean[COURIER_NOTE_MAX];
+    size_t len = note.len < sizeof clean ? note.len : sizeof clean - 1;
+    for (size_t i = 0; i < len; i++)
+        clean[i] = note.data[i] >= ' ' && note.data[i] <= '~' ? note.data[i] : '?';
+    clean[len] = '\0';
+    bool is_changed = strcmp(clean, self->note) != 0;
+    memcpy(self->note, clean, len + 1);
+    return is_changed;
+}
+
 void courier_add_credit(struct courier *self, uint32_t more)
 {
     uint32_t room = COURIER_CREDIT_MAX - self->credit;

@@ -47,6 +47,9 @@ struct courier *couriers_find_name(const struct couriers *self, struct slice nam
 struct courier *couriers_add(struct couriers *self, uint64_t session, struct slice name) MUST_USE;
 void courier_reached_by(struct courier *self, struct slice routing_id);
 struct slice courier_routing_id(const struct courier *self);
+/* Keeps what stands in the note for /readyz and for gateways: at most COURIER_NOTE_MAX - 1 bytes,
+ * with '?' for all but visible ASCII and spaces. True when that changed it. */
+bool courier_set_note(struct courier *self, struct slice note);
 void courier_add_credit(struct courier *self, uint32_t more);
 /* Frees those that are gone. */
 void couriers_sweep(struct couriers *self);

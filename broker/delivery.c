@@ -195,15 +195,13 @@ static void on_upstreams(delivery_t *self, struct courier *courier,
                          const struct wire_message *message)
 {
     const struct wire_UPSTREAMS *upstreams = &message->UPSTREAMS;
-    bool is_same = courier->has_upstreams && courier->upstreams_up == upstreams->up &&
-                   courier->upstreams_total == upstreams->total &&
-                   slice_equals(upstreams->note, courier->note);
-    if (is_same)
+    bool is_new_note = courier_set_note(courier, upstreams->note);
+    if (courier->has_upstreams && courier->upstreams_up == upstreams->up &&
+        courier->upstreams_total == upstreams->total && !is_new_note)
         return;
     courier->has_upstreams = true;
     courier->upstreams_up = upstreams->up;
     courier->upstreams_total = upstreams->total;
-    snprintf(courier->note, sizeof courier->note, SLICE_FORMAT, SLICE_ARGS(upstreams->note));
     self->has_board_news = true;
 }
 

@@ -326,6 +326,13 @@ def test_gateways_are_told_of_upstreams_at_once(broker):
         assert gateway.expect("STATUS").fields[6] == "4 are down"
 
 
+def test_a_courier_s_note_reaches_gateways_as_clean_text(broker):
+    note = b"a\xff\xfe\r\nX: b\0c" + b"\xc3\xa9" * 100
+    with Gateway(broker).hello() as gateway, Courier(broker).hello() as courier:
+        courier.send_frames(b"\x01\x0d\x93\x00\x01\xd9" + bytes([len(note)]) + note)
+        wait_until(lambda: gateway.expect("STATUS").fields[6].startswith("a????X: b?c??"))
+
+
 def test_sockets_are_for_their_user_only(broker):
     for name in ("gateway.sock", "courier.sock"):
         assert stat.S_IMODE((broker.spool / name).stat().st_mode) == 0o600
