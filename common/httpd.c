@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -26,6 +28,12 @@
 #define LAST_WRITES_MS      200
 #define IDLE_POLL_MS        2
 
+/* On a full machine what takes work in gives way to what carries it off, or a backlog never ends;
+ * the few actors then also make fuller batches. See
+ * docs/decisions/doors-give-way.md. */
+#define WORKER_NICE   5
+#define WORKER_THREAD 1 /* what the library's init_thread calls them */
+
 /* The library gives its workers 100 KiB of stack, less than its own error path and decoders behind
  * a handler need. Its call resolves to this definition, which raises what is asked for. */
 int pthread_attr_setstacksize(pthread_attr_t *attr, size_t size)
@@ -39,8 +47,9 @@ int pthread_attr_setstacksize(pthread_attr_t *attr, size_t size)
 
 static void *on_thread_start(const struct mg_context *context, int type)
 {
-    (void)type;
     httpd_t *door = mg_get_user_data(context);
+    if (type == WORKER_THREAD) /* best effort: without it the door is as important as the rest */
+        (void)setpriority(PRIO_PROCESS, (id_t)gettid(), WORKER_NICE);
     struct worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         abort();

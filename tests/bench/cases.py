@@ -206,9 +206,10 @@ def b10(folder, options):
             sync_disk()
             with Site(folder / "many") as site:
                 relay = closed_relay(site, threads=6000, keep_alive_timeout="60s")
-                connections = [http.Connection(relay.port) for _ in range(idle)]
-                for connection in connections:
-                    if connection.request("POST", "/v1/ingest", b"{}").status != 202:
+                connections = []
+                for _ in range(idle):  # one after another: a connection that asks nothing is ended
+                    connections.append(http.Connection(relay.port))
+                    if connections[-1].request("POST", "/v1/ingest", b"{}").status != 202:
                         void.append("an idle connection's first request was refused")
                 wrk(relay.port, 1)
                 results.append(wrk(relay.port, options.seconds))
