@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from lib.process import Site
+from lib.upstream import Upstream
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -30,3 +31,17 @@ def tmp_path(tmp_path, request):
 def site(tmp_path):
     with Site(tmp_path) as the_site:
         yield the_site
+
+
+@pytest.fixture
+def a():
+    """The first upstream of a relay; answers as the test scripts it."""
+    with Upstream() as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def b():
+    """The second."""
+    with Upstream() as upstream:
+        yield upstream

@@ -118,19 +118,24 @@ def raw_exchange(port, data, timeout=10.0, half_close=False):
     """Sends bytes as they are, reads until the peer closes; returns all it sent. For framing tests:
     whatever the peer makes of the bytes is in the result."""
     with Connection(port, timeout) as connection:
-        answer = b""
         try:
             connection.send(data)
             if half_close:
                 connection.sock.shutdown(socket.SHUT_WR)
         except OSError:
             pass  # the peer has had enough; what it said may still be read
-        try:
-            while piece := connection.sock.recv(65536):
-                answer += piece
-        except ConnectionResetError:
-            pass
-        return answer
+        return read_all(connection)
+
+
+def read_all(connection):
+    """All that still comes until the peer closes or resets the connection."""
+    answer = connection.rest
+    try:
+        while piece := connection.sock.recv(65536):
+            answer += piece
+    except ConnectionResetError:
+        pass
+    return answer
 
 
 def statuses(answer):

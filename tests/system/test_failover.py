@@ -12,18 +12,6 @@ from lib.upstream import Hang, Reply, Upstream
 from lib.wait import wait_until
 
 
-@pytest.fixture
-def a():
-    with Upstream() as upstream:
-        yield upstream
-
-
-@pytest.fixture
-def b():
-    with Upstream() as upstream:
-        yield upstream
-
-
 class Numbers:
     """Sends requests with keys k0, k1, ... over one connection."""
 

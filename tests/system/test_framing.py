@@ -137,19 +137,9 @@ def test_refused_on_a_kept_connection(relay, name, data, status):
     with http.Connection(relay.port) as connection:
         assert connection.request("POST", "/v1/ingest", b"{}").status == 202
         connection.send(data + BEHIND)
-        answer = read_all(connection)
+        answer = http.read_all(connection)
     assert is_refused(answer, status), f"{name}: {answer[:300]}"
     assert accepted(relay) == before + 1
-
-
-def read_all(connection):
-    answer = connection.rest
-    try:
-        while piece := connection.sock.recv(65536):
-            answer += piece
-    except ConnectionResetError:
-        pass
-    return answer
 
 
 @pytest.mark.parametrize("name,data", ACCEPTED, ids=[row[0] for row in ACCEPTED])
@@ -191,7 +181,7 @@ def test_leading_bytes_of_any_length(relay, kind, is_kept):
                 connection.send(lead + post(LENGTH_5, b"hello") + BEHIND)
             except OSError:
                 pass
-            answer = read_all(connection)
+            answer = http.read_all(connection)
         assert http.statuses(answer) in ([400], []), f"{length} x {kind}: {answer[:200]}"
     assert accepted(relay) == before + (len(LENGTHS) if is_kept else 0)
 
@@ -204,7 +194,7 @@ def test_first_request_of_every_worker_thread(tmp_path):
         connections = connect_all(relay, threads - 2)
         for connection in connections:
             connection.send(b"\r\n\r\n" + post(LENGTH_5, b"hello") + BEHIND)
-        answers = [read_all(connection) for connection in connections]
+        answers = [http.read_all(connection) for connection in connections]
         assert [http.statuses(answer) for answer in answers] == [[400]] * len(connections)
         assert accepted(relay) == 0
 
@@ -255,7 +245,7 @@ def test_silent_connection_is_closed_without_an_answer(tmp_path):
             assert connection.is_closed_by_peer(10)
         with http.Connection(relay.port) as connection:
             connection.send(b"POST /v1/ingest HTTP/1.1\r\nHost:")
-            assert http.statuses(read_all(connection)) == [400]
+            assert http.statuses(http.read_all(connection)) == [400]
 
 
 def mutate(data, dice):

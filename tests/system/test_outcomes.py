@@ -9,24 +9,11 @@ import time
 import pytest
 
 from lib import http
-from lib.upstream import (Early, Hang, Raw, Reply, Reset, Upstream, junk, key_is, path_is,
-                          truncated)
+from lib.upstream import (Early, Hang, Raw, Reply, Reset, junk, key_is, path_is, truncated)
 from lib.wait import wait_until
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "otlp"
 PATH = "/v1/ingest"
-
-
-@pytest.fixture
-def a():
-    with Upstream() as upstream:
-        yield upstream
-
-
-@pytest.fixture
-def b():
-    with Upstream() as upstream:
-        yield upstream
 
 
 def send(relay, body=b"{}", path=PATH, **headers):
