@@ -11,6 +11,9 @@
 
 uint64_t clock_mono_ms(void);
 uint64_t clock_mono_us(void);
+/* As clock_mono_ms, but it also counts the time that the machine slept. For beliefs that others may
+ * end meanwhile; nothing can be waited for on it. */
+uint64_t clock_boot_ms(void);
 uint64_t clock_wall_ns(void); /* since 1970, UTC */
 uint64_t clock_wall_s(void);
 
