@@ -42,15 +42,16 @@ static const uint64_t bounds_us[BOUND_COUNT] = {
 static const uint64_t bounds_sizes[BOUND_COUNT] = {
     1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
 
+struct histogram {
+    _Atomic uint64_t counts[BOUND_COUNT + 1];
+    _Atomic uint64_t sum;
+};
+
 struct metric_series {
     struct metric_series *next;
     char *values[LABEL_NAMES];
     _Atomic int64_t value;
-};
-
-struct histogram {
-    _Atomic uint64_t counts[BOUND_COUNT + 1];
-    _Atomic uint64_t sum;
+    struct histogram *histogram; /* instead of the value, where the metric is one */
 };
 
 static _Atomic int64_t values[METRIC_COUNT];
@@ -74,24 +75,23 @@ int64_t metrics_get(enum metric id)
     return atomic_load_explicit(&values[id], memory_order_relaxed);
 }
 
-static void observe(enum metric id, const uint64_t bounds[BOUND_COUNT], uint64_t value)
+static void observe(struct histogram *h, const uint64_t bounds[BOUND_COUNT], uint64_t value)
 {
     size_t bucket = 0;
     while (bucket < BOUND_COUNT && value > bounds[bucket])
         bucket++;
-    struct histogram *h = &histograms[id];
     atomic_fetch_add_explicit(&h->counts[bucket], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&h->sum, value, memory_order_relaxed);
 }
 
 void metrics_observe_us(enum metric id, uint64_t microseconds)
 {
-    observe(id, bounds_us, microseconds);
+    observe(&histograms[id], bounds_us, microseconds);
 }
 
 void metrics_observe_size(enum metric id, uint64_t size)
 {
-    observe(id, bounds_sizes, size);
+    observe(&histograms[id], bounds_sizes, size);
 }
 
 static char *copy_text(const char *text)
@@ -100,6 +100,18 @@ static char *copy_text(const char *text)
     if (!copy)
         abort();
     return copy;
+}
+
+static metric_series_t *make_series(enum metric id, const char *first, const char *second)
+{
+    metric_series_t *series = calloc(1, sizeof *series);
+    if (!series)
+        abort();
+    series->values[0] = copy_text(first);
+    series->values[1] = copy_text(second);
+    if (rows[id].kind == HISTOGRAM && !(series->histogram = calloc(1, sizeof *series->histogram)))
+        abort();
+    return series;
 }
 
 static metric_series_t *find_series(enum metric id, const char *first, const char *second,
@@ -126,11 +138,7 @@ metric_series_t *metrics_series(enum metric id, const char *first, const char *s
         found = find_series(id, first, second, &count);
     }
     if (!found) {
-        found = calloc(1, sizeof *found);
-        if (!found)
-            abort();
-        found->values[0] = copy_text(first);
-        found->values[1] = copy_text(second);
+        found = make_series(id, first, second);
         found->next = atomic_load(&series_lists[id]);
         atomic_store(&series_lists[id], found);
     }
@@ -148,6 +156,11 @@ void metric_series_set(metric_series_t *series, int64_t value)
     atomic_store_explicit(&series->value, value, memory_order_relaxed);
 }
 
+void metric_series_observe_us(metric_series_t *series, uint64_t microseconds)
+{
+    observe(series->histogram, bounds_us, microseconds);
+}
+
 /* A label's value: backslash, quote and line end escaped, as the text format asks. */
 static int add_label_value(struct buf *out, const char *value)
 {
@@ -160,10 +173,11 @@ static int add_label_value(struct buf *out, const char *value)
     return rc;
 }
 
-static int render_series(const struct metric_row *row, const metric_series_t *series,
+/* name="value" of each label, separated by a comma. */
+static int render_labels(const struct metric_row *row, const metric_series_t *series,
                          struct buf *out)
 {
-    int rc = buf_printf(out, "%s{", row->name);
+    int rc = 0;
     const char *label = row->labels;
     for (int i = 0; i < LABEL_NAMES && *label; i++) {
         size_t len = strcspn(label, ",");
@@ -172,28 +186,58 @@ static int render_series(const struct metric_row *row, const metric_series_t *se
         rc |= buf_add_str(out, "\"");
         label += len + (label[len] == ',');
     }
-    rc |= buf_printf(out, "} %lld\n", (long long)atomic_load(&series->value));
     return rc;
 }
 
+/* The name of one line of a histogram, with the series' labels and the bucket's bound. */
+static int render_name(const struct metric_row *row, const char *suffix,
+                       const metric_series_t *series, const char *bound, struct buf *out)
+{
+    int rc = buf_printf(out, "%s%s", row->name, suffix);
+    if (series || bound)
+        rc |= buf_add_str(out, "{");
+    if (series)
+        rc |= render_labels(row, series, out);
+    if (bound)
+        rc |= buf_printf(out, "%sle=\"%s\"", series ? "," : "", bound);
+    if (series || bound)
+        rc |= buf_add_str(out, "}");
+    return rc;
+}
+
+/* series: whose histogram it is, or null for the metric's own. */
 static int render_histogram(const struct metric_row *row, const struct histogram *h,
-                            struct buf *out)
+                            const metric_series_t *series, struct buf *out)
 {
     int rc = 0;
     uint64_t count = 0;
+    char bound[32];
     bool is_time = row->kind == HISTOGRAM;
     const uint64_t *bounds = is_time ? bounds_us : bounds_sizes;
     double unit = is_time ? 1e6 : 1;
     for (size_t i = 0; i < BOUND_COUNT; i++) {
         count += atomic_load(&h->counts[i]);
-        rc |= buf_printf(out, "%s_bucket{le=\"%g\"} %llu\n", row->name, (double)bounds[i] / unit,
-                         (unsigned long long)count);
+        snprintf(bound, sizeof bound, "%g", (double)bounds[i] / unit);
+        rc |= render_name(row, "_bucket", series, bound, out);
+        rc |= buf_printf(out, " %llu\n", (unsigned long long)count);
     }
     count += atomic_load(&h->counts[BOUND_COUNT]);
-    rc |= buf_printf(out, "%s_bucket{le=\"+Inf\"} %llu\n", row->name, (unsigned long long)count);
-    rc |= buf_printf(out, "%s_sum %.*f\n", row->name, is_time ? 6 : 0,
-                     (double)atomic_load(&h->sum) / unit);
-    rc |= buf_printf(out, "%s_count %llu\n", row->name, (unsigned long long)count);
+    rc |= render_name(row, "_bucket", series, "+Inf", out);
+    rc |= buf_printf(out, " %llu\n", (unsigned long long)count);
+    rc |= render_name(row, "_sum", series, NULL, out);
+    rc |= buf_printf(out, " %.*f\n", is_time ? 6 : 0, (double)atomic_load(&h->sum) / unit);
+    rc |= render_name(row, "_count", series, NULL, out);
+    rc |= buf_printf(out, " %llu\n", (unsigned long long)count);
+    return rc;
+}
+
+static int render_series(const struct metric_row *row, const metric_series_t *series,
+                         struct buf *out)
+{
+    if (series->histogram)
+        return render_histogram(row, series->histogram, series, out);
+    int rc = render_name(row, "", series, NULL, out);
+    rc |= buf_printf(out, " %lld\n", (long long)atomic_load(&series->value));
     return rc;
 }
 
@@ -218,11 +262,11 @@ int metrics_render(unsigned roles, struct buf *out)
             continue;
         rc |= buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help, row->name,
                          kind_word(row->kind));
-        if (row->kind == HISTOGRAM || row->kind == SIZES)
-            rc |= render_histogram(row, &histograms[id], out);
-        else if (*row->labels)
+        if (*row->labels)
             for (metric_series_t *s = atomic_load(&series_lists[id]); s; s = s->next)
                 rc |= render_series(row, s, out);
+        else if (row->kind == HISTOGRAM || row->kind == SIZES)
+            rc |= render_histogram(row, &histograms[id], NULL, out);
         else
             rc |= buf_printf(out, "%s %lld\n", row->name, (long long)metrics_get((enum metric)id));
     }

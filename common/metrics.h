@@ -35,6 +35,7 @@ typedef struct metric_series metric_series_t;
 metric_series_t *metrics_series(enum metric id, const char *first, const char *second);
 void metric_series_add(metric_series_t *series, uint64_t n);
 void metric_series_set(metric_series_t *series, int64_t value);
+void metric_series_observe_us(metric_series_t *series, uint64_t microseconds); /* HISTOGRAM */
 
 /* Prometheus text format of the metrics that the roles (role_bits) of this process have. */
 int metrics_render(unsigned roles, struct buf *out) MUST_USE;
