@@ -12,6 +12,7 @@
 #include "common/metrics.h"
 #include "common/options.h"
 #include "common/role.h"
+#include "common/version.h"
 #include "courier/courier_main.h"
 #include "gateway/gateway_main.h"
 #include "proto/batch.h"
@@ -21,8 +22,7 @@
 #include "store/refusal.h"
 #include "store/store_main.h"
 
-#define MCPD_VERSION "0.1.0"
-#define EXIT_USAGE   2
+#define EXIT_USAGE 2
 
 static const struct program programs[] = {
     {"daemon", R_DAEMON, (const struct role *const[]){&daemon_role, NULL},

@@ -57,6 +57,46 @@ enum backend_status {
     BACKEND_RERUN, /* nothing written, for a reason that lies in one of the requests: run each
                       alone. Never the answer for a single request */
     BACKEND_AWAY, /* nothing written (or nobody knows): the store is full, broken or out of reach */
+    BACKEND_FENCED, /* nothing written: the lease is not the caller's (any more) */
+};
+
+/* The lease: one row of the store, whose holder is the leader of all daemons on it. `holder` is
+ * made at random for each process, `fence` rises with every change of holder and never falls. Time
+ * is the database's own clock. How it is used: leader.h. */
+#define LEASE_HOLDER_LEN 32 /* hex digits */
+
+/* A bid or renewal, or giving up. */
+struct lease_call {
+    const char *holder;
+    int64_t fence;        /* the leader's; of a bid: the fence to go above */
+    uint64_t ttl_ms;      /* from now on */
+    uint64_t deadline_ms; /* clock_mono_ms; the call fails with BACKEND_AWAY when it comes */
+};
+
+/* The row as a call left or found it. */
+struct lease_row {
+    int64_t fence;
+    uint64_t left_ms; /* until it expires; 0: nobody holds it */
+    int64_t server;   /* which start of the database server answered */
+};
+
+/* What a write of the leader is made under. Every function that takes one runs one short fenced
+ * transaction: it writes only where the lease's row has this holder and fence and has not expired,
+ * and keeps the row from changing hands until it has committed; else BACKEND_FENCED. */
+struct lease_claim {
+    char holder[LEASE_HOLDER_LEN + 1];
+    int64_t fence;
+    uint64_t limit_ms; /* of each statement of the transaction, by the database's own watch */
+};
+
+/* A daemon, for the list of replicas. */
+struct replica {
+    const char *id; /* --name, or made of host and process */
+    const char *holder;
+    const char *url;
+    const char *version;
+    const char *config_hash; /* of the settings file, "" without one */
+    uint64_t recent_ms;      /* a replica seen within this time runs */
 };
 
 struct trace_key {
@@ -90,6 +130,27 @@ struct backend {
     /* Forgets what is past its time, at most `max_rows` of each kind. Returns the rows removed of
      * the kind that had most, or -1. */
     int (*sweep)(backend_conn_t *conn, int max_rows, struct err *err);
+
+    /* The lease. BACKEND_OK: the caller holds it, with row->fence. BACKEND_FENCED: somebody else
+     * does, see row. A bid of the holder itself wins, too, with a new fence. Giving up leaves the
+     * row with its fence; row is not set. Nothing waits beyond the deadline. */
+    enum backend_status (*lease_bid)(backend_conn_t *conn, const struct lease_call *call,
+                                     struct lease_row *row, struct err *err);
+    enum backend_status (*lease_renew)(backend_conn_t *conn, const struct lease_call *call,
+                                       struct lease_row *row, struct err *err);
+    enum backend_status (*lease_give_up)(backend_conn_t *conn, const struct lease_call *call,
+                                         struct err *err);
+
+    /* Fenced: notes how far a step of the passes has come, with fence and time. */
+    enum backend_status (*pass_mark)(backend_conn_t *conn, const struct lease_claim *claim,
+                                     const char *step, struct slice cursor, struct err *err);
+    /* The cursor that the step's last mark left, added to *cursor; nothing where there is none. */
+    int (*pass_cursor)(backend_conn_t *conn, const char *step, struct buf *cursor, struct err *err);
+
+    /* Enters the daemon into the list of replicas, or that it still runs, and forgets those not
+     * seen for a day. *configs: how many different settings the running replicas have. 0 or -1. */
+    int (*replica_seen)(backend_conn_t *conn, const struct replica *replica, int *configs,
+                        struct err *err);
 
     /* Reading: 0, or -1 with the reason. */
     int (*list)(backend_conn_t *conn, const struct list_query *query, row_sink *sink, void *arg,

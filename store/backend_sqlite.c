@@ -119,6 +119,12 @@ const struct backend backend_sqlite = {
     .write = sqlite_write,
     .probe = probe,
     .sweep = sweep,
+    .lease_bid = sqlite_lease_bid,
+    .lease_renew = sqlite_lease_renew,
+    .lease_give_up = sqlite_lease_give_up,
+    .pass_mark = sqlite_pass_mark,
+    .pass_cursor = sqlite_pass_cursor,
+    .replica_seen = sqlite_replica_seen,
     .list = sqlite_list,
     .read_trace = sqlite_read_trace,
 };

@@ -12,6 +12,8 @@
 #include "proto/body_format.h"
 #include "store/gate.h"
 #include "store/keys.h"
+#include "store/leading.h"
+#include "store/passes.h"
 #include "store/readers.h"
 #include "store/writer.h"
 
@@ -30,6 +32,9 @@ struct daemon {
     readers_t *readers;
     struct gate gate;
     keys_t *keys;
+    leading_t *leading;
+    passes_t *passes;
+    struct replica replica; /* as others see this daemon; its texts are owned by whoever has them */
     struct ingest_series series[DOOR_COUNT];
     httpd_t *door;
 };

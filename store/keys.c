@@ -20,11 +20,11 @@ struct keys {
 };
 
 /* rights[scope][right] */
-static const bool rights[GRANT_SCOPE_COUNT][2] = {
+static const bool rights[GRANT_SCOPE_COUNT][RIGHT_COUNT] = {
     [GRANT_IN] = {[RIGHT_SEND] = true},
     [GRANT_RD] = {[RIGHT_READ] = true},
     [GRANT_SC] = {[RIGHT_SEND] = true},
-    [GRANT_AD] = {[RIGHT_SEND] = true, [RIGHT_READ] = true},
+    [GRANT_AD] = {[RIGHT_SEND] = true, [RIGHT_READ] = true, [RIGHT_ADMIN] = true},
 };
 
 static void digest_of(struct slice secret, uint8_t out[DIGEST_LEN])

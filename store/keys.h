@@ -20,7 +20,7 @@ keys_t *keys_new(const struct text_list *items, struct err *err) MUST_USE;
 void keys_destroy(keys_t **self_p);
 
 /* What a scope may be asked for. */
-enum key_right { RIGHT_SEND, RIGHT_READ };
+enum key_right { RIGHT_SEND, RIGHT_READ, RIGHT_ADMIN, RIGHT_COUNT };
 
 /* Who presents a secret. */
 struct key_holder {

@@ -153,6 +153,14 @@ static const struct column reject_columns[] = {
 };
 static const struct filter reject_filters[] = {{"code", MATCH_TEXT, NULL}, {0}};
 
+static const struct column replica_columns[] = {
+    {"id", COLUMN_TEXT, NULL},          {"seen_ns", COLUMN_INT, NULL},
+    {"role", COLUMN_TEXT, NULL},        {"fence", COLUMN_INT, NULL},
+    {"url", COLUMN_TEXT, NULL},         {"version", COLUMN_TEXT, NULL},
+    {"config_hash", COLUMN_TEXT, NULL}, {0},
+};
+static const struct filter replica_filters[] = {{"role", MATCH_TEXT, NULL}, {0}};
+
 static const struct column span_columns[] = {
     {"span_id", COLUMN_ID, NULL},         {"start_ns", COLUMN_INT, NULL},
     {"end_ns", COLUMN_INT, NULL},         {"trace_id", COLUMN_ID, NULL},
@@ -179,14 +187,19 @@ static const struct filter no_filters[] = {{0}};
     " FROM traces WHERE session IS NOT NULL GROUP BY project, session)"
 
 static const struct listing listings[] = {
-    [LISTING_TRACES] = {"traces", "/v1/traces", "traces", trace_columns, trace_filters},
-    [LISTING_SESSIONS] = {"sessions", "/v1/sessions", SESSIONS, session_columns, session_filters},
-    [LISTING_LOGS] = {"logs", "/v1/logs", "logs", log_columns, log_filters},
-    [LISTING_METRICS] = {"metrics", "/v1/metrics", "metrics", metric_columns, metric_filters},
-    [LISTING_SCORES] = {"scores", "/v1/scores", "scores", score_columns, score_filters},
-    [LISTING_RUNS] = {"runs", "/v1/runs", "runs", run_columns, run_filters},
-    [LISTING_REJECTS] = {"rejects", "/v1/rejects", "rejects", reject_columns, reject_filters},
-    [LISTING_SPANS] = {"spans", NULL, "spans", span_columns, no_filters},
+    [LISTING_TRACES] = {"traces", "/v1/traces", "traces", trace_columns, trace_filters, false},
+    [LISTING_SESSIONS] = {"sessions", "/v1/sessions", SESSIONS, session_columns, session_filters,
+                          false},
+    [LISTING_LOGS] = {"logs", "/v1/logs", "logs", log_columns, log_filters, false},
+    [LISTING_METRICS] = {"metrics", "/v1/metrics", "metrics", metric_columns, metric_filters,
+                         false},
+    [LISTING_SCORES] = {"scores", "/v1/scores", "scores", score_columns, score_filters, false},
+    [LISTING_RUNS] = {"runs", "/v1/runs", "runs", run_columns, run_filters, false},
+    [LISTING_REJECTS] = {"rejects", "/v1/rejects", "rejects", reject_columns, reject_filters,
+                         false},
+    [LISTING_REPLICAS] = {"replicas", "/v1/replicas", "replica_list", replica_columns,
+                          replica_filters, true},
+    [LISTING_SPANS] = {"spans", NULL, "spans", span_columns, no_filters, false},
 };
 
 const struct listing *listing_row(enum listing_id id)

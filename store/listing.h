@@ -24,6 +24,7 @@ enum listing_id {
     LISTING_SCORES,
     LISTING_RUNS,
     LISTING_REJECTS,
+    LISTING_REPLICAS,
     LISTING_SPANS, /* of one trace; has no door of its own */
     LISTING_COUNT
 };
@@ -69,6 +70,7 @@ struct listing {
     const char *table;            /* or a subquery */
     const struct column *columns; /* ended by a null name */
     const struct filter *filters; /* likewise */
+    bool is_global;               /* of no project: for keys with scope ad */
 };
 
 const struct listing *listing_row(enum listing_id id);

@@ -11,6 +11,9 @@
 #include "store/backend.h"
 #include "store/rollup.h"
 
+/* The database's clock, in nanoseconds since 1970 by whole milliseconds. */
+#define SQLITE_NOW_NS "(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000)"
+
 enum sqlite_statement {
 #define STATEMENT(id, sql) STATEMENT_##id,
 #include "store/sqlite_statements.def"
@@ -62,6 +65,13 @@ void sqlite_conn_rollback(backend_conn_t *self);
 /* Writes SQLite's own words for the last failure. -1. */
 int sqlite_conn_error(backend_conn_t *self, const char *doing, struct err *err);
 
+/* Begins a fenced transaction, see struct lease_claim, and waits for the file at most the claim's
+ * limit. BACKEND_OK: steps of the transaction may follow, then its commit, or a rollback. */
+enum backend_status sqlite_fenced_begin(backend_conn_t *self, const struct lease_claim *claim,
+                                        struct err *err) MUST_USE;
+/* BACKEND_OK or BACKEND_AWAY; the transaction is over either way. */
+enum backend_status sqlite_commit(backend_conn_t *self, struct err *err) MUST_USE;
+
 /* The backend's functions, see backend.h. */
 enum backend_status sqlite_write(backend_conn_t *conn, struct backend_request *const *requests,
                                  size_t count, struct err *err);
@@ -69,5 +79,16 @@ int sqlite_list(backend_conn_t *conn, const struct list_query *query, row_sink *
                 struct err *err);
 int sqlite_read_trace(backend_conn_t *conn, const struct trace_key *key, row_sink *trace_sink,
                       row_sink *span_sink, void *arg, struct err *err);
+enum backend_status sqlite_lease_bid(backend_conn_t *conn, const struct lease_call *call,
+                                     struct lease_row *row, struct err *err);
+enum backend_status sqlite_lease_renew(backend_conn_t *conn, const struct lease_call *call,
+                                       struct lease_row *row, struct err *err);
+enum backend_status sqlite_lease_give_up(backend_conn_t *conn, const struct lease_call *call,
+                                         struct err *err);
+enum backend_status sqlite_pass_mark(backend_conn_t *conn, const struct lease_claim *claim,
+                                     const char *step, struct slice cursor, struct err *err);
+int sqlite_pass_cursor(backend_conn_t *conn, const char *step, struct buf *cursor, struct err *err);
+int sqlite_replica_seen(backend_conn_t *conn, const struct replica *replica, int *configs,
+                        struct err *err);
 
 #endif

@@ -58,10 +58,10 @@ static int write_sql(struct buf *sql, const struct list_query *query)
     const char *key = source_of(&listing->columns[0]);
     const char *time = source_of(&listing->columns[1]);
     if (buf_add_str(sql, "SELECT") == -1 || add_columns(sql, listing) == -1 ||
-        buf_printf(sql,
-                   " FROM %s t WHERE t.project = (SELECT id FROM projects WHERE name = ?)"
-                   " AND t.%s >= ? AND t.%s < ?",
-                   listing->table, time, time) == -1)
+        buf_printf(sql, " FROM %s t WHERE %st.%s >= ? AND t.%s < ?", listing->table,
+                   listing->is_global ? ""
+                                      : "t.project = (SELECT id FROM projects WHERE name = ?) AND ",
+                   time, time) == -1)
         return -1;
     if (query->cursor_key.type != LIST_NULL &&
         buf_printf(sql, " AND (t.%s, t.%s) < (?, ?)", time, key) == -1)
@@ -84,7 +84,8 @@ static void bind_value(struct sqlite_call *call, const struct list_value *value)
 
 static void bind_query(struct sqlite_call *call, const struct list_query *query)
 {
-    sqlite_bind_text(call, query->project);
+    if (!query->listing->is_global)
+        sqlite_bind_text(call, query->project);
     sqlite_bind_int(call, query->from_ns);
     sqlite_bind_int(call, query->to_ns);
     if (query->cursor_key.type != LIST_NULL) {

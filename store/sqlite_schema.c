@@ -130,7 +130,27 @@ static const char tables[] =
                                             " attrs TEXT NOT NULL, seen_ns INTEGER NOT NULL, "
                                             "PRIMARY KEY (project, id)) WITHOUT ROWID;"
                                             "CREATE INDEX runs_newest ON runs (project, seen_ns "
-                                            "DESC, id DESC);";
+                                            "DESC, id DESC);"
+
+                                            "CREATE TABLE lease ("
+                                            " name TEXT PRIMARY KEY, holder TEXT, fence INTEGER "
+                                            "NOT "
+                                            "NULL, acquired_ns INTEGER NOT NULL,"
+                                            " renewed_ns INTEGER NOT NULL, expires_ns INTEGER NOT "
+                                            "NULL);"
+                                            "CREATE TABLE passes ("
+                                            " step TEXT PRIMARY KEY, cursor TEXT NOT NULL, fence "
+                                            "INTEGER NOT NULL, marked_ns INTEGER NOT NULL);"
+                                            "CREATE TABLE replicas ("
+                                            " id TEXT PRIMARY KEY, holder TEXT NOT NULL, url TEXT "
+                                            "NOT NULL, version TEXT NOT NULL,"
+                                            " config_hash TEXT NOT NULL, seen_ns INTEGER NOT NULL);"
+                                            "CREATE VIEW replica_list AS"
+                                            " SELECT r.id, r.seen_ns, iif(l.fence IS NULL, "
+                                            "'follower', 'leader') AS role, l.fence,"
+                                            " r.url, r.version, r.config_hash FROM replicas r"
+                                            " LEFT JOIN lease l ON l.holder = r.holder AND "
+                                            "l.expires_ns > " SQLITE_NOW_NS ";";
 
 /* One number that a query gives, or -1 where it gives none. */
 static int read_number(backend_conn_t *conn, const char *sql, int64_t *number, struct err *err)

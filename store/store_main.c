@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Order of life: store, writers, readers, door; the door is drained before anything behind it goes,
- * so that every request under way gets its answer.
+ * Order of life: store, writers, readers, the lease and the passes under it, door. At the end the
+ * lease goes first, so that another replica leads while this one drains; then the door is drained
+ * before anything behind it goes, so that every request under way gets its answer.
  */
 #include "store/store_main.h"
 
@@ -10,11 +11,13 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/version.h"
 #include "proto/otlp_reply.h"
 #include "store/api.h"
 #include "store/backend_sqlite.h"
 #include "store/daemon.h"
 #include "store/ingest.h"
+#include "store/pass_steps.h"
 
 static const struct http_route routes[] = {
     {.method = "POST", .path = "/v1/traces", .handler = ingest_traces},
@@ -30,6 +33,7 @@ static const struct http_route routes[] = {
     {.method = "GET", .path = "/v1/scores", .handler = api_list},
     {.method = "GET", .path = "/v1/runs", .handler = api_list},
     {.method = "GET", .path = "/v1/rejects", .handler = api_list},
+    {.method = "GET", .path = "/v1/replicas", .handler = api_list},
     {0},
 };
 
@@ -69,6 +73,8 @@ static void stop(void **self_p)
     if (!self)
         return;
     *self_p = NULL;
+    passes_destroy(&self->passes);
+    leading_destroy(&self->leading);
     if (self->door)
         httpd_drain(self->door);
     httpd_destroy(&self->door);
@@ -92,7 +98,33 @@ static void open_series(struct daemon *self)
     }
 }
 
-static int open_parts(struct daemon *self, unsigned roles, struct err *err)
+static int start_passes(struct daemon *self, const char *name, struct err *err)
+{
+    uint64_t pass_ms = self->options->pass_interval;
+    self->leading = leading_new(self->backend, self->store, pass_ms, err);
+    if (!self->leading)
+        return -1;
+    self->replica = (struct replica){
+        .id = name,
+        .holder = leading_holder(self->leading),
+        .url = self->options->listen.items[0],
+        .version = MCPD_VERSION,
+        .config_hash = "",
+        .recent_ms = 3 * pass_ms,
+    };
+    struct passes_config config = {
+        .backend = self->backend,
+        .store = self->store,
+        .leading = self->leading,
+        .pass_ms = pass_ms,
+        .steps = pass_steps,
+        .arg = self,
+    };
+    self->passes = passes_new(&config, err);
+    return self->passes ? 0 : -1;
+}
+
+static int open_parts(struct daemon *self, const struct role_env *env, struct err *err)
 {
     self->keys = keys_new(&self->options->ingest_key, err);
     if (!self->keys)
@@ -106,7 +138,9 @@ static int open_parts(struct daemon *self, unsigned roles, struct err *err)
     self->readers = readers_new(self->backend, self->store, err);
     if (!self->readers)
         return -1;
-    self->door = open_door(self, roles, err);
+    if (start_passes(self, env->name, err) == -1)
+        return -1;
+    self->door = open_door(self, env->roles, err);
     return self->door ? 0 : -1;
 }
 
@@ -118,7 +152,7 @@ static void *start(const struct role_env *env, struct err *err)
     self->backend = &backend_sqlite;
     gate_init(&self->gate, INGEST_DECODERS, self->options->max_inflight_bytes);
     open_series(self);
-    if (open_parts(self, env->roles, err) == 0) {
+    if (open_parts(self, env, err) == 0) {
         log_at(LEVEL_INFO, "store.open", NULL, LOG_TEXT("backend", self->backend->name),
                LOG_TEXT("data", self->options->data));
         return self;
