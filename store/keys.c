@@ -3,14 +3,13 @@
 
 #include <assert.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DIGEST_LEN 32
+#include "common/sha256.h"
 
 struct key {
-    uint8_t digest[DIGEST_LEN];
+    uint8_t digest[SHA256_LEN];
     struct key_holder holder;
 };
 
@@ -27,22 +26,15 @@ static const bool rights[GRANT_SCOPE_COUNT][RIGHT_COUNT] = {
     [GRANT_AD] = {[RIGHT_SEND] = true, [RIGHT_READ] = true, [RIGHT_ADMIN] = true},
 };
 
-static void digest_of(struct slice secret, uint8_t out[DIGEST_LEN])
-{
-    unsigned len;
-    int ok = EVP_Digest(secret.data, secret.len, out, &len, EVP_sha256(), NULL);
-    assert(ok == 1 && len == DIGEST_LEN);
-}
-
 static int add(keys_t *self, const char *item, struct err *err)
 {
     struct grant grant = grant_parse(item);
     struct key *key = &self->items[self->count];
     if (grant.secret.len == 0)
         return err_set(err, "--ingest-key: a key is empty");
-    digest_of(grant.secret, key->digest);
+    sha256(grant.secret, key->digest);
     for (size_t i = 0; i < self->count; i++)
-        if (memcmp(self->items[i].digest, key->digest, DIGEST_LEN) == 0)
+        if (memcmp(self->items[i].digest, key->digest, SHA256_LEN) == 0)
             return err_set(err, "--ingest-key: two values have the same key");
     key->holder = (struct key_holder){.project = slice_dup(grant.project), .scope = grant.scope};
     self->count++;
@@ -80,14 +72,14 @@ bool keys_find(const keys_t *self, struct slice secret, enum key_right right,
                struct key_holder *holder)
 {
     const struct key *found = NULL;
-    uint8_t digest[DIGEST_LEN];
+    uint8_t digest[SHA256_LEN];
     if (self->count == 0) {
         *holder = (struct key_holder){.project = GRANT_PROJECT_DEFAULT, .scope = GRANT_AD};
         return true;
     }
-    digest_of(secret, digest);
+    sha256(secret, digest);
     for (size_t i = 0; i < self->count; i++)
-        if (CRYPTO_memcmp(self->items[i].digest, digest, DIGEST_LEN) == 0)
+        if (CRYPTO_memcmp(self->items[i].digest, digest, SHA256_LEN) == 0)
             found = &self->items[i];
     if (!found || !rights[found->holder.scope][right])
         return false;
