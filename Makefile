@@ -4,7 +4,7 @@ CC      ?= gcc
 BUILD   ?= build
 PREFIX  ?= /usr/local
 PYTHON  := /usr/bin/python3
-PKGS    := libczmq libzmq libcurl msgpack sqlite3 jansson libprotobuf-c zlib libzstd libcrypto
+PKGS    := libczmq libzmq libcurl msgpack sqlite3 jansson libprotobuf-c zlib libzstd libcrypto yaml-0.1
 WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS  ?= -O2 -g
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) -fno-common -fstack-protector-strong -pthread \
@@ -101,7 +101,7 @@ $(BUILD)/lint/%.ok: %.c .clang-tidy | $(BUILD)/gen/otlp.pb-c.h
 	$(Q)$(TIDY) $< -- $(LINTC) 2>$@.log || { cat $@.log; exit 1; }
 	@touch $@
 docs: all
-	for page in options metrics messages attributes statuses; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
+	for page in options metrics messages attributes statuses settings; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
 demo: setup
 	@$(MAKE) --no-print-directory -j2 all
 	$(PYTHON) tests/demo.py

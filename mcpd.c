@@ -20,6 +20,8 @@
 #include "proto/verdict.h"
 #include "proto/wire.h"
 #include "store/refusal.h"
+#include "store/settings.h"
+#include "store/settings_tool.h"
 #include "store/store_main.h"
 
 #define EXIT_USAGE 2
@@ -46,6 +48,7 @@ static int print_usage(void)
     for (size_t i = 0; i < PROGRAM_COUNT; i++)
         printf("  %-10s %s\n", programs[i].name, programs[i].help);
     printf("\nTools:\n  config     print the settings as they come out of flags and environment\n"
+           "  check FILE   read a settings file (--config) and say what is wrong with it\n"
            "  healthcheck  ask the process that these settings run whether it lives\n"
            "  version    print the version\n%s%s"
            "\n`mcpd ROLE --help` lists a role's options.\n",
@@ -72,8 +75,10 @@ static int print_config(int argc, char **argv)
     struct options options;
     struct err err;
     int rc = options_parse(&options, R_ALL, argc, argv, environ, &err);
-    if (rc == 0)
+    if (rc == 0) {
         options_print(&options, stdout);
+        settings_print(options.config, stdout);
+    }
     options_fini(&options);
     return rc == 0 ? EXIT_SUCCESS : fail(&err);
 }
@@ -149,8 +154,9 @@ static int print_docs(int argc, char **argv)
         const char *name;
         void (*print)(FILE *out);
     } pages[] = {
-        {"options", options_markdown},  {"metrics", metrics_markdown}, {"messages", wire_markdown},
-        {"attributes", genai_markdown}, {"statuses", print_statuses},
+        {"options", options_markdown}, {"metrics", metrics_markdown},
+        {"messages", wire_markdown},   {"attributes", genai_markdown},
+        {"statuses", print_statuses},  {"settings", settings_markdown},
     };
     for (size_t i = 0; name && i < sizeof pages / sizeof pages[0]; i++) {
         if (strcmp(name, pages[i].name) != 0)
@@ -215,13 +221,18 @@ static int make_key(int argc, char **argv)
     return key_form_tool(argc, argv, stdout, &err) == 0 ? EXIT_SUCCESS : fail(&err);
 }
 
+static int check_settings(int argc, char **argv)
+{
+    return settings_tool(argc, argv, stdout, stderr);
+}
+
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } tools[] = {
-    {"config", print_config},   {"docs", print_docs}, {"healthcheck", check_health},
-    {"help", print_usage_tool}, {"key", make_key},    {"spool", look_into_spool},
-    {"version", print_version},
+    {"check", check_settings},     {"config", print_config},   {"docs", print_docs},
+    {"healthcheck", check_health}, {"help", print_usage_tool}, {"key", make_key},
+    {"spool", look_into_spool},    {"version", print_version},
 };
 
 int main(int argc, char **argv)

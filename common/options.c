@@ -498,6 +498,12 @@ void options_fini(struct options *self)
     *self = (struct options){0};
 }
 
+const char *options_named_variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
 char *options_spool_path(const struct options *self)
 {
     struct buf path;

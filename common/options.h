@@ -67,13 +67,18 @@ void options_help(enum role_bits role, FILE *out);
 /* The same table as Markdown, docs/options.md. */
 void options_markdown(FILE *out);
 
-/* `mcpd config`: a line a part, label padded to 16 columns, secrets masked. */
+/* `mcpd config`: a line a part, secrets masked. A part's label is padded to a column. */
+#define OPTIONS_LABEL "%-16s"
 void options_print(const struct options *self, FILE *out);
 
 /* Value parsers, also for settings that are not options ("512MiB", "30s", "250ms").
  * -1 unless the whole text is one number with one known unit that fits 64 bits. */
 int options_parse_size(const char *text, uint64_t *bytes) MUST_USE;
 int options_parse_ms(const char *text, uint64_t *ms) MUST_USE;
+
+/* The value of a variable whose name stands in a settings file, so that a secret need not; null
+ * where it is not set or empty. Lives as long as the process. */
+const char *options_named_variable(const char *name);
 
 /* <spool-dir>/relay, malloc'd: from --spool-dir, or the path of --data with a final .db replaced by
  * .spool (added where there is none). */

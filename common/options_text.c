@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A part's label is padded to this column. */
-#define LABEL_WIDTH "%-16s"
-
 static const char *value_word(const struct option_row *row)
 {
     static const char *const words[] = {
@@ -125,7 +122,7 @@ static void print_door(const struct options *self, FILE *out)
 {
     char body[OPTION_NUMBER_MAX];
     option_format(OPTION_SIZE, self->max_body_bytes, body);
-    fprintf(out, LABEL_WIDTH, "door");
+    fprintf(out, OPTIONS_LABEL, "door");
     print_list(&self->listen, out);
     if (self->ingest_key.count > 0)
         fprintf(out, "; %zu ingest key(s)", self->ingest_key.count);
@@ -137,7 +134,7 @@ static void print_door(const struct options *self, FILE *out)
 
 static void print_relay(const struct options *self, FILE *out)
 {
-    fprintf(out, LABEL_WIDTH, "relay");
+    fprintf(out, OPTIONS_LABEL, "relay");
     if (self->upstream.count == 0) {
         fputs("off, no --upstream\n", out);
         return;
@@ -161,15 +158,15 @@ void options_print(const struct options *self, FILE *out)
     print_door(self, out);
     print_relay(self, out);
     option_format(OPTION_MS, self->lease, time);
-    fprintf(out, LABEL_WIDTH "leases of %s\n", "broker", time);
-    fprintf(out, LABEL_WIDTH "%llu worker(s)\n", "courier", (unsigned long long)self->workers);
+    fprintf(out, OPTIONS_LABEL "leases of %s\n", "broker", time);
+    fprintf(out, OPTIONS_LABEL "%llu worker(s)\n", "courier", (unsigned long long)self->workers);
     option_format(OPTION_MS, self->idempotency_ttl, time);
-    fprintf(out, LABEL_WIDTH "data at %s; keys of requests remembered for %s\n", "daemon",
+    fprintf(out, OPTIONS_LABEL "data at %s; keys of requests remembered for %s\n", "daemon",
             self->data, time);
-    fprintf(out, LABEL_WIDTH, "admin");
+    fprintf(out, OPTIONS_LABEL, "admin");
     if (self->admin_listen.count > 0)
         print_list(&self->admin_listen, out);
     else
         fputs("off, no --admin-listen", out);
-    fprintf(out, "\n" LABEL_WIDTH "%s, from %s up\n", "log", self->log_format, self->log_level);
+    fprintf(out, "\n" OPTIONS_LABEL "%s, from %s up\n", "log", self->log_format, self->log_level);
 }

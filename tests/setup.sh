@@ -5,7 +5,7 @@
 set -eu
 packages="gcc clang make pkg-config protobuf-c-compiler libprotobuf-c-dev libcivetweb-dev libzmq3-dev
  libczmq-dev libmsgpack-dev libcurl4-openssl-dev libsqlite3-dev libjansson-dev zlib1g-dev libzstd-dev
- libssl-dev libcmocka-dev clang-format clang-tidy libclang-rt-14-dev cppcheck curl wrk
+ libssl-dev libyaml-dev libcmocka-dev clang-format clang-tidy libclang-rt-14-dev cppcheck curl wrk
  python3 python3-pytest python3-zmq python3-requests python3-msgpack"
 
 # Programs that only tests use, into build/tools: whole packages would start servers.

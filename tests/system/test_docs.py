@@ -5,7 +5,8 @@ import pytest
 from lib.process import ROOT, run_once
 
 
-@pytest.mark.parametrize("page", ["options", "metrics", "messages", "attributes", "statuses"])
+@pytest.mark.parametrize("page", ["options", "metrics", "messages", "attributes", "statuses",
+                                  "settings"])
 def test_generated_page_is_current(page):
     printed = run_once("docs", page).stdout
     assert printed == (ROOT / "docs" / f"{page}.md").read_text(), "make docs brings it up to date"
