@@ -1,12 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Installs the Debian 12 packages that building, running and testing need and that are missing.
-# `setup.sh proxies` also fetches haproxy and nginx, for `make interop`.
+# `setup.sh build` installs those of building alone; `setup.sh proxies` also fetches haproxy and nginx,
+# for `make interop`.
 set -eu
-packages="gcc clang make pkg-config protobuf-c-compiler libprotobuf-c-dev libcivetweb-dev libzmq3-dev
+building="gcc libc6-dev make pkg-config protobuf-c-compiler libprotobuf-c-dev libcivetweb-dev libzmq3-dev
  libczmq-dev libmsgpack-dev libcurl4-openssl-dev libsqlite3-dev libjansson-dev zlib1g-dev libzstd-dev
- libssl-dev libyaml-dev libcmocka-dev clang-format clang-tidy libclang-rt-14-dev cppcheck curl wrk
- python3 python3-pytest python3-zmq python3-requests python3-msgpack"
+ libssl-dev libyaml-dev"
+testing="clang libcmocka-dev clang-format clang-tidy libclang-rt-14-dev cppcheck curl wrk
+ python3 python3-pytest python3-zmq python3-requests python3-msgpack python3-yaml python3-jsonschema"
+packages="$building $testing"
+[ "${1:-}" = build ] && packages=$building
 
 # Programs that only tests use, into build/tools: whole packages would start servers.
 # fetch PROGRAM PACKAGE...: the program and the libraries of the packages.
@@ -44,6 +48,7 @@ if [ -n "$missing" ]; then
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
     } >build/setup.log 2>&1 || { tail -20 build/setup.log >&2; exit 1; }
 fi
+[ "${1:-}" = build ] && exit 0
 fetch promtool prometheus
 if [ "${1:-}" = proxies ]; then
     fetch haproxy haproxy liblua5.3-0 libopentracing-c-wrapper0 libopentracing1
