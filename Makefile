@@ -4,7 +4,7 @@ CC      ?= gcc
 BUILD   ?= build
 PREFIX  ?= /usr/local
 PYTHON  := /usr/bin/python3
-PKGS    := libczmq libzmq libcurl msgpack sqlite3 jansson libprotobuf-c zlib libzstd libcrypto yaml-0.1
+PKGS    := libczmq libzmq libcurl msgpack sqlite3 jansson libprotobuf-c zlib libzstd libcrypto yaml-0.1 libpq
 WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS  ?= -O2 -g
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) -fno-common -fstack-protector-strong -pthread \

@@ -14,6 +14,7 @@
 #include "common/version.h"
 #include "proto/otlp_reply.h"
 #include "store/api.h"
+#include "store/backend_pg.h"
 #include "store/backend_sqlite.h"
 #include "store/daemon.h"
 #include "store/ingest.h"
@@ -124,12 +125,17 @@ static int start_passes(struct daemon *self, const char *name, struct err *err)
     return self->passes ? 0 : -1;
 }
 
+static const char *where_of(const struct options *options)
+{
+    return *options->store ? options->store : options->data;
+}
+
 static int open_parts(struct daemon *self, const struct role_env *env, struct err *err)
 {
     self->keys = keys_new(&self->options->ingest_key, err);
     if (!self->keys)
         return -1;
-    self->store = self->backend->open(self->options->data, err);
+    self->store = self->backend->open(where_of(self->options), err);
     if (!self->store)
         return -1;
     self->writer = writer_new(self->backend, self->store, err);
@@ -149,12 +155,12 @@ static void *start(const struct role_env *env, struct err *err)
     struct daemon *self = calloc(1, sizeof *self);
     assert(self);
     self->options = env->options;
-    self->backend = &backend_sqlite;
+    self->backend = *self->options->store ? &backend_pg : &backend_sqlite;
     gate_init(&self->gate, INGEST_DECODERS, self->options->max_inflight_bytes);
     open_series(self);
     if (open_parts(self, env, err) == 0) {
         log_at(LEVEL_INFO, "store.open", NULL, LOG_TEXT("backend", self->backend->name),
-               LOG_TEXT("data", self->options->data));
+               LOG_TEXT("data", *self->options->store ? "(shared)" : self->options->data));
         return self;
     }
     void *failed = self;

@@ -45,3 +45,23 @@ def b():
     """The second."""
     with Upstream() as upstream:
         yield upstream
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """One server for all tests of the run; most tests want `postgres`, a database of their own."""
+    from lib import postgres  # pylint: disable=import-outside-toplevel
+    if not postgres.is_available():
+        pytest.skip("THERE IS NO POSTGRES SERVER: `make setup` fetches one")
+    with postgres.PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server):
+    """A fresh database: daemon = site.daemon(store=postgres.url)."""
+    if not postgres_server.is_alive():
+        postgres_server.start()
+    database = postgres_server.new_database()
+    yield database
+    database.drop()

@@ -6,9 +6,10 @@
 set -eu
 building="gcc libc6-dev make pkg-config protobuf-c-compiler libprotobuf-c-dev libcivetweb-dev libzmq3-dev
  libczmq-dev libmsgpack-dev libcurl4-openssl-dev libsqlite3-dev libjansson-dev zlib1g-dev libzstd-dev
- libssl-dev libyaml-dev"
+ libssl-dev libyaml-dev libpq-dev"
 testing="clang libcmocka-dev clang-format clang-tidy libclang-rt-14-dev cppcheck curl wrk
- python3 python3-pytest python3-zmq python3-requests python3-msgpack python3-yaml python3-jsonschema"
+ python3 python3-pytest python3-zmq python3-requests python3-msgpack python3-yaml python3-jsonschema
+ python3-psycopg2"
 packages="$building $testing"
 [ "${1:-}" = build ] && packages=$building
 
@@ -27,6 +28,22 @@ fetch()
         find . \( -type f -o -type l \) ! -name "$program" ! -name '*.so.*' -delete &&
         find . -type d -empty -delete && cp -a usr ..) ||
         echo "setup: no $program; its tests will be skipped" >&2
+    rm -rf build/tools/new
+}
+
+# A Postgres server, whole as its package has it: it finds its parts from where its program lies.
+fetch_postgres()
+{
+    for folder in "" build/tools; do
+        [ -x "$folder/usr/lib/postgresql/15/bin/postgres" ] && return
+    done
+    echo "setup: fetching a Postgres server from Debian's packages into build/tools"
+    mkdir -p build/tools/new
+    (cd build/tools/new && apt-get download -qq -o APT::Sandbox::User=root postgresql-15 \
+        libxml2 libicu72 libldap-2.5-0 libsasl2-2 liblz4-1 >/dev/null &&
+        for deb in *.deb; do dpkg -x "$deb" .; done && rm -rf usr/share/doc usr/share/locale \
+        usr/lib/postgresql/15/lib/bitcode && cp -a usr ..) ||
+        echo "setup: no Postgres server; its tests will be skipped" >&2
     rm -rf build/tools/new
 }
 
@@ -50,6 +67,8 @@ if [ -n "$missing" ]; then
 fi
 [ "${1:-}" = build ] && exit 0
 fetch promtool prometheus
+fetch_postgres
+fetch pgbouncer pgbouncer libevent-2.1-7 libc-ares2
 if [ "${1:-}" = proxies ]; then
     fetch haproxy haproxy liblua5.3-0 libopentracing-c-wrapper0 libopentracing1
     fetch nginx nginx

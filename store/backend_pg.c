@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#include "store/backend_pg.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "store/pg_conn.h"
+#include "store/pg_days.h"
+
+#define OPEN_LIMIT_MS  5000
+#define PROBE_LIMIT_MS 3000
+#define SWEEP_LIMIT_MS 10000
+#define DAY_S          86400
+
+static void close_store(backend_store_t **self_p)
+{
+    backend_store_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    pg_target_fini(&self->target);
+    pg_days_destroy(&self->days);
+    pthread_mutex_destroy(&self->lock);
+    free(self);
+}
+
+/* A first look, so that what only a person can mend stops the start. */
+static int look(backend_store_t *self, struct err *err)
+{
+    backend_conn_t *conn = pg_conn_new(self);
+    int rc = pg_conn_open(conn, clock_mono_ms() + OPEN_LIMIT_MS, err);
+    bool is_away = rc == -1 && conn->fault != PG_REFUSED;
+    pg_conn_destroy(&conn);
+    if (is_away)
+        log_at(LEVEL_WARN, "store.away", NULL, LOG_TEXT("reason", err->text));
+    return is_away ? 0 : rc;
+}
+
+static backend_store_t *open_store(const char *where, struct err *err)
+{
+    backend_store_t *self = calloc(1, sizeof *self);
+    assert(self);
+    pthread_mutex_init(&self->lock, NULL);
+    self->days = pg_days_new();
+    if (pg_target_init(&self->target, where, err) == -1 || look(self, err) == -1)
+        close_store(&self);
+    return self;
+}
+
+static backend_conn_t *connect_store(backend_store_t *store, bool is_writer, struct err *err)
+{
+    (void)is_writer;
+    (void)err;
+    return pg_conn_new(store);
+}
+
+static int probe(backend_conn_t *conn, bool is_deep, struct err *err)
+{
+    if (pg_conn_open(conn, clock_mono_ms() + PROBE_LIMIT_MS, err) == -1)
+        return -1;
+    pg_queue(conn,
+             is_deep ? "UPDATE schema_version SET checked_at = extract(epoch FROM now())::bigint"
+                     : "SELECT version FROM schema_version",
+             NULL);
+    return pg_round_done(conn, err);
+}
+
+static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
+{
+    static const char *const sweeps[] = {
+        "DELETE FROM idem WHERE ctid = ANY (ARRAY(SELECT ctid FROM idem"
+        " WHERE expires_at <= extract(epoch FROM now())::bigint LIMIT $1 FOR UPDATE SKIP LOCKED))",
+        "DELETE FROM rejects WHERE ctid = ANY (ARRAY(SELECT ctid FROM rejects"
+        " WHERE expires_at <= extract(epoch FROM now())::bigint LIMIT $1 FOR UPDATE SKIP LOCKED))",
+        /* All but the newest 10,000 of each project. */
+        "DELETE FROM rejects WHERE id IN (SELECT r.id FROM projects p JOIN rejects r"
+        " ON r.project = p.id WHERE r.id < (SELECT id FROM rejects WHERE project = p.id"
+        " ORDER BY created_ns DESC, id DESC LIMIT 1 OFFSET 9999) LIMIT $1)",
+    };
+    struct pg_params params = {0};
+    int most = 0;
+    pg_bind_int(&params, max_rows);
+    if (pg_conn_open(conn, clock_mono_ms() + SWEEP_LIMIT_MS, err) == -1 ||
+        pg_days_ahead(conn, (int64_t)(clock_wall_s() / DAY_S), err) == -1)
+        return -1;
+    for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
+        PGresult *result;
+        if (pg_run(conn, sweeps[i], &params, &result, err) == -1)
+            return -1;
+        int removed = (int)strtol(PQcmdTuples(result), NULL, 10);
+        PQclear(result);
+        if (removed > most)
+            most = removed;
+    }
+    return most;
+}
+
+static enum backend_status write_requests(backend_conn_t *conn,
+                                          struct backend_request *const *requests, size_t count,
+                                          struct err *err)
+{
+    (void)conn;
+    (void)requests;
+    (void)count;
+    err_set(err, "not yet");
+    return BACKEND_AWAY;
+}
+
+static int list(backend_conn_t *conn, const struct list_query *query, row_sink *sink, void *arg,
+                struct err *err)
+{
+    (void)conn;
+    (void)query;
+    (void)sink;
+    (void)arg;
+    return err_set(err, "not yet");
+}
+
+static int read_trace(backend_conn_t *conn, const struct trace_key *key, row_sink *trace_sink,
+                      row_sink *span_sink, void *arg, struct err *err)
+{
+    (void)conn;
+    (void)key;
+    (void)trace_sink;
+    (void)span_sink;
+    (void)arg;
+    return err_set(err, "not yet");
+}
+
+static enum backend_status lease_call(backend_conn_t *conn, const struct lease_call *call,
+                                      struct lease_row *row, struct err *err)
+{
+    (void)conn;
+    (void)call;
+    (void)row;
+    err_set(err, "not yet");
+    return BACKEND_AWAY;
+}
+
+static enum backend_status lease_give_up(backend_conn_t *conn, const struct lease_call *call,
+                                         struct err *err)
+{
+    return lease_call(conn, call, NULL, err);
+}
+
+static enum backend_status pass_mark(backend_conn_t *conn, const struct lease_claim *claim,
+                                     const char *step, struct slice cursor, struct err *err)
+{
+    (void)conn;
+    (void)claim;
+    (void)step;
+    (void)cursor;
+    err_set(err, "not yet");
+    return BACKEND_AWAY;
+}
+
+static int pass_cursor(backend_conn_t *conn, const char *step, struct buf *cursor, struct err *err)
+{
+    (void)conn;
+    (void)step;
+    (void)cursor;
+    return err_set(err, "not yet");
+}
+
+static int replica_seen(backend_conn_t *conn, const struct replica *replica, int *configs,
+                        struct err *err)
+{
+    (void)conn;
+    (void)replica;
+    (void)configs;
+    return err_set(err, "not yet");
+}
+
+const struct backend backend_pg = {
+    .name = "postgres",
+    .writers = 4,
+    .open = open_store,
+    .close = close_store,
+    .connect = connect_store,
+    .disconnect = pg_conn_destroy,
+    .write = write_requests,
+    .probe = probe,
+    .sweep = sweep,
+    .lease_bid = lease_call,
+    .lease_renew = lease_call,
+    .lease_give_up = lease_give_up,
+    .pass_mark = pass_mark,
+    .pass_cursor = pass_cursor,
+    .replica_seen = replica_seen,
+    .list = list,
+    .read_trace = read_trace,
+};
