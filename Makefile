@@ -101,7 +101,7 @@ $(BUILD)/lint/%.ok: %.c .clang-tidy | $(BUILD)/gen/otlp.pb-c.h
 	$(Q)$(TIDY) $< -- $(LINTC) 2>$@.log || { cat $@.log; exit 1; }
 	@touch $@
 docs: all
-	for page in options metrics messages attributes statuses settings; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
+	for page in options metrics messages attributes statuses settings where; do $(BUILD)/mcpd docs $$page > docs/$$page.md; done
 demo: setup
 	@$(MAKE) --no-print-directory -j2 all
 	$(PYTHON) tests/demo.py

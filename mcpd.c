@@ -19,6 +19,7 @@
 #include "proto/genai.h"
 #include "proto/verdict.h"
 #include "proto/wire.h"
+#include "store/expr.h"
 #include "store/refusal.h"
 #include "store/settings.h"
 #include "store/settings_tool.h"
@@ -157,6 +158,7 @@ static int print_docs(int argc, char **argv)
         {"options", options_markdown}, {"metrics", metrics_markdown},
         {"messages", wire_markdown},   {"attributes", genai_markdown},
         {"statuses", print_statuses},  {"settings", settings_markdown},
+        {"where", expr_markdown},
     };
     for (size_t i = 0; name && i < sizeof pages / sizeof pages[0]; i++) {
         if (strcmp(name, pages[i].name) != 0)

@@ -78,6 +78,11 @@ const struct listing *listing_row(enum listing_id id);
 const struct listing *listing_find(const char *path);
 size_t listing_columns(const struct listing *self);
 
+/* In SQLite, the days in which the spans of the trace t lie, so that their key finds them. */
+#define LISTING_SQLITE_DAYS                                                      \
+    "WITH RECURSIVE days (day) AS (SELECT t.start_ns / 86400000000000 UNION ALL" \
+    " SELECT day + 1 FROM days WHERE day < t.end_ns / 86400000000000)"
+
 /* A value as it goes to a store or comes out of it. */
 enum list_type { LIST_NULL, LIST_INT, LIST_REAL, LIST_TEXT, LIST_BYTES };
 struct list_value {
@@ -87,6 +92,8 @@ struct list_value {
     struct slice bytes; /* LIST_TEXT, LIST_BYTES */
 };
 
+struct expr;
+
 struct list_query {
     const struct listing *listing;
     const char *project;
@@ -94,6 +101,7 @@ struct list_query {
     int64_t to_ns;                                  /* exclusive */
     int limit;                                      /* rows, 1 or more */
     struct list_value filters[LISTING_FILTERS_MAX]; /* in the listing's order; LIST_NULL: any */
+    const struct expr *where; /* a condition on the rows, parsed for this listing; null: none */
     /* Only what comes after this row; LIST_NULL in cursor_key: from the newest on. */
     int64_t cursor_ns;
     struct list_value cursor_key;

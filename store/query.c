@@ -183,12 +183,20 @@ static int take_cursor(struct parsed_query *self, const char *value)
     return is_key || (key->type == LIST_INT && key_len == 8) ? 0 : -1;
 }
 
+static int take_where(struct parsed_query *self, const char *value)
+{
+    self->where = expr_parse(value, self->list.listing, &self->reason);
+    self->list.where = self->where;
+    return self->where ? 0 : -1;
+}
+
 static const struct parameter parameters[] = {
     {"from", take_from, "a time"},
     {"to", take_to, "a time"},
     {"limit", take_limit, "1 to 200"},
     {"cursor", take_cursor, "a next_cursor of an earlier answer"},
     {"project", take_project, "the key's own project"},
+    {"where", take_where, "a condition"},
 };
 #define PARAMETER_COUNT (sizeof parameters / sizeof *parameters)
 
@@ -297,6 +305,8 @@ static int take_part(struct parsed_query *self, struct slice part, bool *is_give
         return 0;
     if (!allowed)
         return err_set(err, "there is no parameter " SLICE_FORMAT, SLICE_ARGS(name));
+    if (self->reason.text[0])
+        return err_set(err, SLICE_FORMAT ": %s", SLICE_ARGS(name), self->reason.text);
     return err_set(err, SLICE_FORMAT " must be %s", SLICE_ARGS(name), allowed);
 }
 
@@ -304,6 +314,8 @@ int query_parse(struct parsed_query *self, const struct listing *listing, const 
                 const char *query, struct err *err)
 {
     bool is_given[PARAMETER_COUNT] = {false};
+    self->where = NULL;
+    self->reason.text[0] = '\0';
     self->list = (struct list_query){
         .listing = listing, .project = project, .to_ns = INT64_MAX, .limit = QUERY_LIMIT_DEFAULT};
     /* Twice: values as text, and ids decoded from them. */
@@ -322,6 +334,7 @@ int query_parse(struct parsed_query *self, const struct listing *listing, const 
 
 void query_fini(struct parsed_query *self)
 {
+    expr_destroy(&self->where);
     buf_fini(&self->text);
 }
 

@@ -6,7 +6,7 @@
 #define MCPD_STORE_QUERY_H
 
 #include "common/err.h"
-#include "store/listing.h"
+#include "store/expr.h"
 
 #define QUERY_LIMIT_DEFAULT 50
 #define QUERY_LIMIT_MAX     200
@@ -17,6 +17,8 @@
 struct parsed_query {
     struct list_query list;
     struct buf text;
+    expr_t *where;     /* owned */
+    struct err reason; /* of the parameter that failed, where there is more to say */
 };
 
 /* project is the reader's own; it must outlive self.

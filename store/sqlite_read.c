@@ -5,14 +5,10 @@
  */
 #include <string.h>
 
+#include "store/expr.h"
 #include "store/sqlite_conn.h"
 
-#define SQL_MAX_BYTES 16384
-
-/* A trace's spans lie in the days from its start to its end, so that their key finds them. */
-static const char days_of_trace[] =
-    "WITH RECURSIVE days (day) AS (SELECT t.start_ns / 86400000000000 UNION ALL"
-    " SELECT day + 1 FROM days WHERE day < t.end_ns / 86400000000000)";
+#define SQL_MAX_BYTES ((size_t)256 * 1024) /* mostly for conditions */
 
 static int add_columns(struct buf *sql, const struct listing *listing)
 {
@@ -44,16 +40,18 @@ static int add_filter(struct buf *sql, const struct filter *filter)
         return buf_printf(sql, " AND (t.%s > 0) = ?", source);
     case MATCH_SPAN_OF_TRACE:
         return buf_printf(sql,
-                          " AND EXISTS (%s SELECT 1 FROM days CROSS JOIN spans s"
+                          " AND EXISTS (" LISTING_SQLITE_DAYS
+                          " SELECT 1 FROM days CROSS JOIN spans s"
                           " ON s.project = t.project AND s.day = days.day"
                           " AND s.trace_id = t.trace_id WHERE s.%s = ?)",
-                          days_of_trace, source);
+                          source);
     }
     return -1;
 }
 
 static int write_sql(struct buf *sql, const struct list_query *query)
 {
+    size_t parameters = 3;
     const struct listing *listing = query->listing;
     const char *key = source_of(&listing->columns[0]);
     const char *time = source_of(&listing->columns[1]);
@@ -63,12 +61,21 @@ static int write_sql(struct buf *sql, const struct list_query *query)
                                       : "t.project = (SELECT id FROM projects WHERE name = ?) AND ",
                    time, time) == -1)
         return -1;
-    if (query->cursor_key.type != LIST_NULL &&
-        buf_printf(sql, " AND (t.%s, t.%s) < (?, ?)", time, key) == -1)
-        return -1;
-    for (size_t i = 0; listing->filters[i].name; i++)
-        if (query->filters[i].type != LIST_NULL && add_filter(sql, &listing->filters[i]) == -1)
+    if (query->cursor_key.type != LIST_NULL) {
+        parameters += 2;
+        if (buf_printf(sql, " AND (t.%s, t.%s) < (?, ?)", time, key) == -1)
             return -1;
+    }
+    for (size_t i = 0; listing->filters[i].name; i++) {
+        if (query->filters[i].type == LIST_NULL)
+            continue;
+        parameters++;
+        if (add_filter(sql, &listing->filters[i]) == -1)
+            return -1;
+    }
+    if (query->where && (buf_add_str(sql, " AND ") == -1 ||
+                         expr_sql(query->where, EXPR_SQLITE, parameters + 1, sql) == -1))
+        return -1;
     return buf_printf(sql, " ORDER BY t.%s DESC, t.%s DESC LIMIT ?", time, key);
 }
 
@@ -76,6 +83,8 @@ static void bind_value(struct sqlite_call *call, const struct list_value *value)
 {
     if (value->type == LIST_INT)
         sqlite_bind_int(call, value->integer);
+    else if (value->type == LIST_REAL)
+        sqlite_bind_real(call, value->real);
     else if (value->type == LIST_BYTES)
         sqlite_bind_blob(call, (const uint8_t *)value->bytes.data, value->bytes.len);
     else
@@ -95,6 +104,12 @@ static void bind_query(struct sqlite_call *call, const struct list_query *query)
     for (size_t i = 0; query->listing->filters[i].name; i++)
         if (query->filters[i].type != LIST_NULL)
             bind_value(call, &query->filters[i]);
+    if (query->where) {
+        const struct list_value *values;
+        size_t count = expr_values(query->where, &values);
+        for (size_t i = 0; i < count; i++)
+            bind_value(call, &values[i]);
+    }
     sqlite_bind_int(call, query->limit);
 }
 

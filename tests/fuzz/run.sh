@@ -11,7 +11,8 @@ for fuzzer in build/fuzz/bin/*_fuzz; do
     log=build/fuzz/$name.log
     mkdir -p "$corpus"
     if ! "$fuzzer" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 -max_len=8192 \
-        -artifact_prefix="build/fuzz/$name-" "$corpus" tests/data/otlp tests/data/native >"$log" 2>&1; then
+        -artifact_prefix="build/fuzz/$name-" "$corpus" tests/data/otlp tests/data/native tests/data/where \
+        >"$log" 2>&1; then
         tail -50 "$log"
         echo "fuzz: $name failed; the input is named above" >&2
         exit 1

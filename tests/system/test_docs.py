@@ -6,7 +6,7 @@ from lib.process import ROOT, run_once
 
 
 @pytest.mark.parametrize("page", ["options", "metrics", "messages", "attributes", "statuses",
-                                  "settings"])
+                                  "settings", "where"])
 def test_generated_page_is_current(page):
     printed = run_once("docs", page).stdout
     assert printed == (ROOT / "docs" / f"{page}.md").read_text(), "make docs brings it up to date"
