@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "store/expr.h"
 #include "store/settings_fields.h"
 
 /* Of all texts that make a definition. */
@@ -54,6 +55,19 @@ static const char *find_fault(const struct settings_scorer *scorer, const char *
     if (output->min > output->max)
         return "min is above max";
     return NULL;
+}
+
+static int check_condition(const struct node *root, size_t i, const char *field, const char *text,
+                           struct err *err)
+{
+    struct err reason = {""};
+    expr_t *expr = text ? expr_parse(text, listing_row(LISTING_TRACES), &reason) : NULL;
+    bool is_wrong = text && !expr;
+    expr_destroy(&expr);
+    if (!is_wrong)
+        return 0;
+    return err_set(err, "line %zu: scorers[%zu].%s: %s", line_of(root, "scorers", i, field), i,
+                   field, reason.text);
 }
 
 static void add_part(struct buf *out, const char *name, const char *text)
@@ -113,6 +127,9 @@ static int check_scorers(struct settings *self, const struct node *root, struct 
             return err_set(err, "line %zu: scorers[%zu]%s%s: %s",
                            line_of(root, "scorers", i, field), i, field ? "." : "",
                            field ? field : "", fault);
+        if (check_condition(root, i, "where", scorers[i].where, err) == -1 ||
+            check_condition(root, i, "rule", scorers[i].rule, err) == -1)
+            return -1;
         for (size_t j = 0; j < i; j++)
             if (strcmp(scorers[i].name, scorers[j].name) == 0)
                 return err_set(err,

@@ -181,6 +181,9 @@ static void refusals(void **state)
         {SCORER(", rule: a, judge: {url: 'http://j'}"), "exactly one of rule and judge"},
         {SCORER(", rule: ''"), "line 3: scorers[0].rule: '' is not a text"},
         {SCORER(", rule: ~"), "line 3: scorers[0].rule: nothing is not a text"},
+        {SCORER(", rule: errors"), "line 3: scorers[0].rule: at character 7: expected = != < <= >"},
+        {SCORER(", where: 'count(tool) = 1', judge: {url: 'http://j'}"),
+         "line 3: scorers[0].where: at character 11: expected = != in contains ^=, not )"},
         {SCORER(", rule: a, sample: 1.5"), "scorers[0].sample: '1.5' is not a number (0 to 1)"},
         {SCORER(", rule: a, sample: nan"), "scorers[0].sample: 'nan' is not a number"},
         {SCORER(", rule: a, sample: 0x1"), "scorers[0].sample: '0x1' is not a number"},
@@ -199,7 +202,7 @@ static void refusals(void **state)
          "labels are for the type label"},
         {SCORER(", judge: {url: 'http://j'}, output: {min: 2, max: 1}"), "min is above max"},
         {SCORER(", judge: {url: 'http://j'}, output: {min: inf}"), "'inf' is not a number"},
-        {SCORER(", rule: a}\n- {name: a, rule: b"),
+        {SCORER(", rule: errors = 0}\n- {name: a, rule: errors = 0"),
          "line 4: scorers[1].name: 'a' is the name of scorers[0]"},
     };
     (void)state;
@@ -239,11 +242,11 @@ static void versions(void **state)
          false},
         {SCORER(", judge: {url: 'http://j'}, output: {type: number}"), false},
         {SCORER(", judge: {url: 'http://k'}"), true},
-        {SCORER(", judge: {url: 'http://j'}, where: a"), true},
+        {SCORER(", judge: {url: 'http://j'}, where: errors = 0"), true},
         {SCORER(", judge: {url: 'http://j', max_input: 1KiB}"), true},
         {SCORER(", judge: {url: 'http://j'}, output: {min: 0}"), true},
         {SCORER(", judge: {url: 'http://j'}, output: {type: label, labels: [a]}"), true},
-        {SCORER(", rule: 'http://j'"), true},
+        {SCORER(", rule: 'name = \"http://j\"'"), true},
     };
     (void)state;
     const struct settings *base = parse(SCORER(", judge: {url: 'http://j'}"));
