@@ -220,7 +220,7 @@ static int print_usage_tool(int argc, char **argv)
 static int make_key(int argc, char **argv)
 {
     struct err err;
-    return key_form_tool(argc, argv, stdout, &err) == 0 ? EXIT_SUCCESS : fail(&err);
+    return key_form_tool(argc, argv, stdin, stdout, &err) == 0 ? EXIT_SUCCESS : fail(&err);
 }
 
 static int check_settings(int argc, char **argv)

@@ -29,6 +29,12 @@ struct grant {
     struct slice secret;
 };
 
+/* Who presents a key that is known. */
+struct key_holder {
+    char project[GRANT_PROJECT_MAX + 1];
+    enum grant_scope scope;
+};
+
 /* "in", "rd", "sc", "ad"; false for any other name. */
 bool grant_scope_find(struct slice name, enum grant_scope *scope) MUST_USE;
 

@@ -6,17 +6,21 @@
 #include <sys/random.h>
 #include <zlib.h>
 
-#define SECRET_LEN 32
-#define CHECK_LEN  6
-#define BASE       62
-#define KEY_MAX    (sizeof "mcpd_in_" + GRANT_PROJECT_MAX + 1 + SECRET_LEN + 1 + CHECK_LEN)
+#include "common/sha256.h"
+
+#define SECRET_LEN   32
+#define KEY_LINE_MAX 4096
+#define CHECK_LEN    6
+#define BASE         62
+#define KEY_MAX      (sizeof "mcpd_in_" + GRANT_PROJECT_MAX + 1 + SECRET_LEN + 1 + CHECK_LEN)
 
 static const char prefix[] = "mcpd_";
 static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 const char key_form_help[] =
-    "  key new [--scope SCOPE] [--project PROJECT]  print a new key (in, default) for "
-    "--ingest-key\n";
+    "  key new [--scope SCOPE] [--project PROJECT] [--sha256]  print a new key (in, default) for "
+    "--ingest-key;\n             --sha256: and its line for the settings file\n"
+    "  key sha256   read a key from standard input and print its digest for the settings file\n";
 
 /* At most `most` of the allowed characters that rest starts with, taken off it. */
 static struct slice take(struct slice *rest, const char *allowed, size_t most)
@@ -113,17 +117,38 @@ static bool take_value(const char *name, int argc, char **argv, int *at, const c
     return true;
 }
 
-int key_form_tool(int argc, char **argv, FILE *out, struct err *err)
+static int print_new(const char *scope, const char *project, bool has_line, FILE *out,
+                     struct err *err)
+{
+    struct buf key;
+    char hex[SHA256_HEX_SIZE];
+    buf_init(&key, KEY_MAX);
+    int rc = make(slice_of(scope), slice_of(project), &key, err);
+    struct slice text = {key.data, key.len};
+    if (rc == 0 && fprintf(out, SLICE_FORMAT "\n", SLICE_ARGS(text)) < 0)
+        rc = err_set(err, "cannot print the key");
+    sha256_hex(text, hex);
+    if (rc == 0 && has_line &&
+        fprintf(out, "- {name: %s-%.6s, project: %s, scope: %s, sha256: \"%s\"}\n", project, hex,
+                project, scope, hex) < 0)
+        rc = err_set(err, "cannot print the line");
+    buf_fini(&key);
+    return rc;
+}
+
+static int make_new(int argc, char **argv, FILE *out, struct err *err)
 {
     const char *scope = "in";
     const char *project = GRANT_PROJECT_DEFAULT;
+    bool has_line = false;
     enum grant_scope known;
-    if (argc < 1 || strcmp(argv[0], "new") != 0)
-        return err_set(err, "key: 'mcpd key new' makes one");
-    for (int at = 1; at < argc; at++)
-        if (!take_value("--scope", argc, argv, &at, &scope) &&
-            !take_value("--project", argc, argv, &at, &project))
-            return err_set(err, "key new: takes --scope SCOPE and --project PROJECT, not '%s'",
+    for (int at = 0; at < argc; at++)
+        if (strcmp(argv[at], "--sha256") == 0)
+            has_line = true;
+        else if (!take_value("--scope", argc, argv, &at, &scope) &&
+                 !take_value("--project", argc, argv, &at, &project))
+            return err_set(err,
+                           "key new: takes --scope SCOPE, --project PROJECT and --sha256, not '%s'",
                            argv[at]);
     struct slice rest = slice_of(project);
     if (!grant_scope_find(slice_of(scope), &known))
@@ -131,11 +156,33 @@ int key_form_tool(int argc, char **argv, FILE *out, struct err *err)
     if (take(&rest, GRANT_PROJECT_CHARACTERS, GRANT_PROJECT_MAX).len == 0 || rest.len > 0)
         return err_set(err, "--project: 1 to %d of a-z, 0-9 and '-', not '%s'", GRANT_PROJECT_MAX,
                        project);
-    struct buf key;
-    buf_init(&key, KEY_MAX);
-    int rc = make(slice_of(scope), slice_of(project), &key, err);
-    if (rc == 0 && fprintf(out, SLICE_FORMAT "\n", (int)key.len, key.data) < 0)
-        rc = err_set(err, "cannot print the key");
-    buf_fini(&key);
-    return rc;
+    return print_new(scope, project, has_line, out, err);
+}
+
+/* Of a key that exists already; read, so that it stands in no command line. */
+static int print_digest(FILE *in, FILE *out, struct err *err)
+{
+    char line[KEY_LINE_MAX], hex[SHA256_HEX_SIZE];
+    struct slice key = {line, 0};
+    if (fgets(line, sizeof line, in)) {
+        key = slice_of(line);
+        while (key.len > 0 && (line[key.len - 1] == '\n' || line[key.len - 1] == '\r'))
+            key.len--;
+        key = slice_trim(key);
+    }
+    if (key.len == 0 || key.len >= sizeof line - 2)
+        return err_set(err, "key sha256: a key is expected as a line on standard input");
+    sha256_hex(key, hex);
+    explicit_bzero(line, sizeof line);
+    return fprintf(out, "%s\n", hex) < 0 ? err_set(err, "cannot print the digest") : 0;
+}
+
+int key_form_tool(int argc, char **argv, FILE *in, FILE *out, struct err *err)
+{
+    if (argc >= 1 && strcmp(argv[0], "new") == 0)
+        return make_new(argc - 1, argv + 1, out, err);
+    if (argc == 1 && strcmp(argv[0], "sha256") == 0)
+        return print_digest(in, out, err);
+    return err_set(err,
+                   "key: 'mcpd key new' makes one, 'mcpd key sha256' reads one and digests it");
 }

@@ -25,8 +25,9 @@ enum key_verdict {
 /* The secret of *grant is the whole key; it is filled for KEY_GOOD alone and points into key. */
 enum key_verdict key_form_read(struct slice key, struct grant *grant);
 
-/* `mcpd key`: the arguments behind that word. Prints a new key; -1 with the reason. */
-int key_form_tool(int argc, char **argv, FILE *out, struct err *err) MUST_USE;
+/* `mcpd key`: the arguments behind that word. Prints a new key, or the digest of the one on `in`;
+ * -1 with the reason. */
+int key_form_tool(int argc, char **argv, FILE *in, FILE *out, struct err *err) MUST_USE;
 extern const char key_form_help[];
 
 #endif

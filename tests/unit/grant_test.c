@@ -115,7 +115,7 @@ static void new_keys_are_good(void **state)
     for (int i = 0; i < 2; i++) {
         FILE *file = tmpfile();
         assert_non_null(file);
-        assert_int_equal(key_form_tool(4, arguments, file, &err), 0);
+        assert_int_equal(key_form_tool(4, arguments, stdin, file, &err), 0);
         rewind(file);
         assert_non_null(fgets(line[i], sizeof line[i], file));
         line[i][strcspn(line[i], "\n")] = '\0';
@@ -126,9 +126,36 @@ static void new_keys_are_good(void **state)
         fclose(file);
     }
     assert_string_not_equal(line[0], line[1]);
-    assert_int_equal(key_form_tool(0, arguments, stdout, &err), -1);
+    assert_int_equal(key_form_tool(0, arguments, stdin, stdout, &err), -1);
     arguments[2] = "xx";
-    assert_int_equal(key_form_tool(4, arguments, stdout, &err), -1);
+    assert_int_equal(key_form_tool(4, arguments, stdin, stdout, &err), -1);
+}
+
+/* The digest of a key is that of its text alone, not of the line end behind it. */
+static void digests(void **state)
+{
+    static const char expected[] =
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\n";
+    static const struct {
+        const char *input;
+        int rc;
+    } cases[] = {{"abc\n", 0}, {"abc", 0}, {" abc\r\n", 0}, {"", -1}, {"\n", -1}};
+    char *arguments[] = {"sha256"};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128] = "";
+        struct err err;
+        FILE *in = tmpfile(), *out = tmpfile();
+        assert_true(in && out && fputs(cases[i].input, in) >= 0);
+        rewind(in);
+        assert_int_equal(key_form_tool(1, arguments, in, out, &err), cases[i].rc);
+        rewind(out);
+        if (cases[i].rc == 0)
+            assert_non_null(fgets(text, sizeof text, out));
+        assert_string_equal(text, cases[i].rc == 0 ? expected : "");
+        fclose(in);
+        fclose(out);
+    }
 }
 
 int main(void)
@@ -138,6 +165,7 @@ int main(void)
         cmocka_unit_test(keys_of_the_form),
         cmocka_unit_test(no_single_typo_is_a_key),
         cmocka_unit_test(new_keys_are_good),
+        cmocka_unit_test(digests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
