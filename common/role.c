@@ -35,14 +35,21 @@ void role_fail(const char *role, const char *reason)
     kill(getpid(), SIGTERM);
 }
 
-static void block_signals(sigset_t *taken)
+/* The two that end the process, and SIGHUP where a role wants it: a blocked signal that is ignored
+ * may be thrown away before sigwait sees it. */
+static void block_signals(const struct program *program, sigset_t *taken)
 {
+    bool has_reload = false;
+    for (const struct role *const *role = program->roles; *role; role++)
+        has_reload |= (*role)->reload != NULL;
     sigemptyset(taken);
     sigaddset(taken, SIGTERM);
     sigaddset(taken, SIGINT);
+    if (has_reload)
+        sigaddset(taken, SIGHUP);
     pthread_sigmask(SIG_BLOCK, taken, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
+    signal(SIGHUP, has_reload ? SIG_DFL : SIG_IGN);
 }
 
 /* Each thread of the door needs a descriptor for its connection and one for a connection that waits
@@ -162,14 +169,25 @@ bool role_must_stop(void)
 static void *end_on_second_signal(void *arg)
 {
     int signal_number;
-    sigwait(arg, &signal_number);
+    do
+        sigwait(arg, &signal_number);
+    while (signal_number == SIGHUP);
     _exit(EXIT_FAILURE);
 }
 
-static void wait_for_end(const struct program *program, sigset_t *taken)
+static void reload(const struct running *running, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (running[i].role->reload)
+            running[i].role->reload(running[i].self);
+}
+
+static void wait_for_end(const struct program *program, const struct running *running, size_t count,
+                         sigset_t *taken)
 {
     int signal_number;
-    sigwait(taken, &signal_number);
+    while (sigwait(taken, &signal_number) == 0 && signal_number == SIGHUP)
+        reload(running, count);
     log_at(LEVEL_INFO, "stopping", NULL, LOG_TEXT("program", program->name),
            LOG_TEXT("signal", signal_number == SIGINT ? "SIGINT" : "SIGTERM"));
     pthread_t thread;
@@ -201,7 +219,7 @@ static int start_and_serve(const struct program *program, const struct role_env 
     if (rc == 0) {
         log_at(LEVEL_INFO, "started", NULL, LOG_TEXT("program", program->name),
                LOG_TEXT("name", env->name));
-        wait_for_end(program, taken);
+        wait_for_end(program, running, count, taken);
     }
     if (admin)
         httpd_drain(admin);
@@ -225,7 +243,7 @@ int role_run(const struct program *program, const struct options *options)
     log_process_role(program->name);
     metrics_start();
     umask(077);
-    block_signals(&taken);
+    block_signals(program, &taken);
     warn_of_short_keys(options);
 
     struct role_env env = {.options = options};

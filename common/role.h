@@ -31,6 +31,9 @@ struct role {
     void *(*start)(const struct role_env *env, struct err *err);
     /* Stops it, draining first where that has a meaning, and frees it. Blocks. */
     void (*stop)(void **self_p);
+    /* On SIGHUP, with the running role as arg; null where it has nothing to read again. Must not
+     * block. */
+    void (*reload)(void *self);
     /* What /readyz of --admin-listen says, with the running role as arg; null where a role has
      * nothing to say. Of several roles the last one started speaks. */
     httpd_readiness *readiness;
@@ -43,8 +46,8 @@ struct program {
     const char *help;
 };
 
-/* Starts all, waits for SIGTERM or SIGINT, stops all. Returns the exit status. A second signal
- * during the stop ends the process at once. */
+/* Starts all, waits for SIGTERM or SIGINT (and hands on SIGHUP), stops all. Returns the exit
+ * status. A second signal during the stop ends the process at once. */
 int role_run(const struct program *program, const struct options *options) MUST_USE;
 
 /* True once SIGTERM or SIGINT has come: for a start that takes long, which should then give up. */
