@@ -17,6 +17,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/grant.h"
 #include "common/options.h"
 
 typedef struct httpd httpd_t;
@@ -24,12 +25,13 @@ typedef struct httpd httpd_t;
 /* A request whose body has been read. All pointers live until the handler returned. */
 struct http_request {
     const char *method;
-    const char *target;   /* as received, query included */
-    const char *path;     /* target without the query; never decoded */
-    const char *query;    /* behind '?', or "" */
-    struct slice key;     /* the sender's key: Bearer token or x-mcpd-key; empty when none came */
-    struct buf body;      /* the handler may buf_steal it */
-    uint64_t deadline_ms; /* clock_mono_ms by which the request must be answered */
+    const char *target; /* as received, query included */
+    const char *path;   /* target without the query; never decoded */
+    const char *query;  /* behind '?', or "" */
+    struct slice key;   /* the sender's key: Bearer token or x-mcpd-key; empty when none came */
+    struct key_holder holder; /* who that is, as find_key said */
+    struct buf body;          /* the handler may buf_steal it */
+    uint64_t deadline_ms;     /* clock_mono_ms by which the request must be answered */
     const struct httpd_headers *headers;
     void **worker; /* the handler's own, one a worker thread, null at first; see worker_fini */
 };
@@ -37,6 +39,9 @@ struct http_request {
 /* A header's value by its name (any case), or null. Each header the door cares for is single;
  * others give the first. */
 const char *httpd_header(const struct http_request *req, const char *name);
+
+/* Who presents this key (empty: none came): false when nobody known does. Must not block. */
+typedef bool http_find_key(void *arg, struct slice key, struct key_holder *holder);
 
 /* What a handler answers. Zeroed before the handler runs. */
 struct http_reply {
@@ -82,6 +87,7 @@ struct httpd_config {
     unsigned roles; /* role_bits whose metrics /metrics shows */
     const struct http_route *routes; /* ended by a null handler; tried in order; a path that is
                                         known under another method only gets 405 with Allow */
+    http_find_key *find_key;         /* null: the keys of --ingest-key are known, all alike */
     http_admission *admission;       /* null: whatever the door admits */
     http_error_body *error_body;     /* null for an admin door */
     httpd_readiness *readiness;

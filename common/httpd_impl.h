@@ -137,6 +137,7 @@ struct exchange {
     struct mg_connection *conn;
     struct httpd_headers headers;
     const char *path; /* "" while the request has not parsed */
+    struct key_holder holder;
     uint64_t start_ms;
     uint64_t deadline_ms;
     bool is_head;
@@ -153,9 +154,10 @@ enum refusal gate_check(const struct mg_request_info *info, struct httpd_headers
 
 /* The sender's key, or an empty slice. */
 struct slice key_of(const struct httpd_headers *headers);
-/* REFUSAL_NONE, KEY, or KEY_MISTYPED, for which no key is looked at. In a time that depends on the
- * length of `given` and the number of keys alone. */
-enum refusal key_check(const struct text_list *keys, struct slice given);
+/* REFUSAL_NONE, KEY, or KEY_MISTYPED, for which no key is looked at. Without a find_key in a time
+ * that depends on the length of `given` and the number of keys alone. */
+enum refusal key_check(const struct httpd_config *config, struct slice given,
+                       struct key_holder *holder);
 
 /* The route for a request; null with the refusal, and for METHOD the Allow line in `allow`. */
 const struct http_route *route_find(const struct http_route *routes, const char *method,

@@ -28,12 +28,18 @@ static bool is_equal(struct slice key, struct slice given)
     return difference == 0;
 }
 
-enum refusal key_check(const struct text_list *keys, struct slice given)
+enum refusal key_check(const struct httpd_config *config, struct slice given,
+                       struct key_holder *holder)
 {
+    const struct text_list *keys = &config->options->ingest_key;
     bool is_known = false;
     struct grant hint;
+    if (!config->find_key && keys->count == 0)
+        return REFUSAL_NONE;
     if (key_form_read(given, &hint) == KEY_MISTYPED)
         return REFUSAL_KEY_MISTYPED;
+    if (config->find_key)
+        return config->find_key(config->arg, given, holder) ? REFUSAL_NONE : REFUSAL_KEY;
     for (size_t i = 0; i < keys->count; i++)
         is_known |= is_equal(grant_parse(keys->items[i]).secret, given);
     return is_known && given.len > 0 ? REFUSAL_NONE : REFUSAL_KEY;

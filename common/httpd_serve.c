@@ -131,16 +131,15 @@ static int serve_probe(struct exchange *self, const struct probe *probe)
 }
 
 /* Whether the door takes on one more request at all. */
-static enum refusal admit(const struct exchange *self, const struct http_route *route)
+static enum refusal admit(struct exchange *self, const struct http_route *route)
 {
     httpd_t *door = self->door;
     if (atomic_load(&door->phase) == PHASE_REFUSING)
         return REFUSAL_DRAINING;
     if (atomic_load_explicit(&door->connections, memory_order_relaxed) > door->refuse_above)
         return REFUSAL_BUSY;
-    const struct text_list *keys = &door->config.options->ingest_key;
-    if (!route->is_open && keys->count > 0) {
-        enum refusal refusal = key_check(keys, key_of(&self->headers));
+    if (!route->is_open) {
+        enum refusal refusal = key_check(&door->config, key_of(&self->headers), &self->holder);
         if (refusal != REFUSAL_NONE)
             return refusal;
     }
@@ -182,6 +181,7 @@ static struct http_request request_of(struct exchange *self, const char *target)
         .path = self->path,
         .query = info->query_string ? info->query_string : "",
         .key = key_of(&self->headers),
+        .holder = self->holder,
         .deadline_ms = self->deadline_ms,
         .headers = &self->headers,
         .worker = &self->worker->handler_data,

@@ -62,6 +62,10 @@ int options_find_word(int argc, char **argv);
 /* The rules across fields, for the role; called by options_parse. */
 int options_check(const struct options *self, enum role_bits role, struct err *err) MUST_USE;
 
+/* Whether others than this machine can reach the door and nothing among the options says who may.
+ */
+bool options_need_keys(const struct options *self);
+
 /* --help: the options of a role. */
 void options_help(enum role_bits role, FILE *out);
 /* The same table as Markdown, docs/options.md. */

@@ -33,21 +33,33 @@ static bool is_loopback(const char *address)
     return strncmp(address, "127.", 4) == 0;
 }
 
-static int check_listen(const struct options *self, struct err *err)
+static const char *public_address(const struct options *self)
+{
+    for (size_t i = 0; i < self->listen.count; i++)
+        if (!is_loopback(self->listen.items[i]))
+            return self->listen.items[i];
+    return NULL;
+}
+
+bool options_need_keys(const struct options *self)
+{
+    return public_address(self) && self->ingest_key.count == 0 && !self->allow_anonymous;
+}
+
+/* A settings file may have the keys; that is checked where it is read. */
+static int check_listen(const struct options *self, enum role_bits role, struct err *err)
 {
     if (self->listen.count == 0)
         return err_set(err, "--listen: at least one HOST:PORT is needed");
-    for (size_t i = 0; i < self->listen.count; i++) {
-        const char *address = self->listen.items[i];
-        if (check_address("--listen", address, err) == -1)
+    for (size_t i = 0; i < self->listen.count; i++)
+        if (check_address("--listen", self->listen.items[i], err) == -1)
             return -1;
-        if (!is_loopback(address) && self->ingest_key.count == 0 && !self->allow_anonymous)
-            return err_set(
-                err,
-                "--listen: %s is beyond loopback and there is no --ingest-key: give one, "
-                "or --allow-anonymous to let every sender in",
-                address);
-    }
+    bool has_file = (role & R_DAEMON) && *self->config;
+    if (!has_file && options_need_keys(self))
+        return err_set(err,
+                       "--listen: %s is beyond loopback and there is no --ingest-key: give one, "
+                       "or --allow-anonymous to let every sender in",
+                       public_address(self));
     return 0;
 }
 
@@ -83,7 +95,7 @@ int options_check(const struct options *self, enum role_bits role, struct err *e
         return -1;
     if (role == R_ALL) /* `mcpd config` shows settings; it runs none of the roles */
         return 0;
-    if ((role & (R_RELAY | R_GATEWAY | R_DAEMON)) && check_listen(self, err) == -1)
+    if ((role & (R_RELAY | R_GATEWAY | R_DAEMON)) && check_listen(self, role, err) == -1)
         return -1;
     if ((role & (R_RELAY | R_COURIER)) && self->upstream.count == 0)
         return err_set(err, "--upstream: at least one is needed, as http://mcpd.internal:4317");

@@ -161,16 +161,15 @@ static int list(struct daemon *daemon, const struct list_query *query, row_sink 
 }
 
 /* The project of the request's key, which must have the right. -1 after refusing. */
-static int find_project(const struct daemon *daemon, const struct http_request *req,
-                        enum key_right right, const char **project, struct http_reply *reply)
+static int find_project(const struct http_request *req, enum key_right right, const char **project,
+                        struct http_reply *reply)
 {
-    struct key_holder holder;
-    if (!keys_find(daemon->keys, req->key, right, &holder)) {
+    if (!keys_allow(req->holder.scope, right)) {
         refuse(req, reply, REFUSAL_WRONG_SCOPE,
                right == RIGHT_READ ? "this key does not read" : "this takes a key with scope ad");
         return -1;
     }
-    *project = holder.project;
+    *project = req->holder.project;
     return 0;
 }
 
@@ -193,7 +192,7 @@ void api_list(void *arg, struct http_request *req, struct http_reply *reply)
     struct err err = {{0}};
     const char *project;
     enum key_right right = listing->is_global ? RIGHT_ADMIN : RIGHT_READ;
-    if (find_project(arg, req, right, &project, reply) == -1)
+    if (find_project(req, right, &project, reply) == -1)
         return;
     if (query_parse(&query, listing, project, req->query, &err) == -1) {
         query_fini(&query);
@@ -227,7 +226,7 @@ void api_read_trace(void *arg, struct http_request *req, struct http_reply *repl
     struct trace_key key = {.deadline_ms = req->deadline_ms};
     struct answer answer;
     struct err err = {{0}};
-    if (find_project(arg, req, RIGHT_READ, &key.project, reply) == -1)
+    if (find_project(req, RIGHT_READ, &key.project, reply) == -1)
         return;
     struct slice id = slice_of(req->path + strlen(TRACE_PREFIX));
     if (codec_hex_decode(id, key.trace_id, sizeof key.trace_id) == -1) {
@@ -294,7 +293,7 @@ void api_read_session(void *arg, struct http_request *req, struct http_reply *re
     struct answer answer;
     struct err err = {{0}};
     const char *project;
-    if (find_project(arg, req, RIGHT_READ, &project, reply) == -1)
+    if (find_project(req, RIGHT_READ, &project, reply) == -1)
         return;
     if (parse_session_query(&session, LISTING_SESSIONS, project, req, "", &err) == -1 ||
         parse_session_query(&traces, LISTING_TRACES, project, req, req->query, &err) == -1) {

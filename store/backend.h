@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/grant.h"
 #include "proto/batch.h"
 #include "store/listing.h"
 
@@ -32,7 +33,8 @@ struct backend_counts {
 
 /* One ingest request, decoded, and what became of it. */
 struct backend_request {
-    const char *project;
+    const char *project;              /* lives as long as the request */
+    struct key_holder holder;         /* where project points to */
     uint8_t key[BACKEND_DIGEST_LEN];  /* digest of the request's idempotency key */
     uint8_t body[BACKEND_DIGEST_LEN]; /* digest of the decoded body */
     uint64_t key_ttl_s;

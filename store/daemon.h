@@ -15,6 +15,7 @@
 #include "store/leading.h"
 #include "store/passes.h"
 #include "store/readers.h"
+#include "store/settings_watch.h"
 #include "store/writer.h"
 
 /* The counters of one door, by result. */
@@ -31,10 +32,12 @@ struct daemon {
     writer_t *writer;
     readers_t *readers;
     struct gate gate;
+    settings_watch_t *settings;
     keys_t *keys;
     leading_t *leading;
     passes_t *passes;
-    struct replica replica; /* as others see this daemon; its texts are owned by whoever has them */
+    struct replica replica; /* as others see this daemon, but for its config_hash, which changes;
+                               its texts are owned by whoever has them */
     struct ingest_series series[DOOR_COUNT];
     httpd_t *door;
 };

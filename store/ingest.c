@@ -136,9 +136,8 @@ static void ingest(struct daemon *daemon, enum ingest_door door, const struct ht
                    struct http_reply *reply)
 {
     uint64_t started_us = clock_mono_us();
-    struct key_holder holder;
-    if (!keys_find(daemon->keys, req->key, RIGHT_SEND, &holder) ||
-        (holder.scope == GRANT_SC && door != DOOR_NATIVE)) {
+    enum grant_scope scope = req->holder.scope;
+    if (!keys_allow(scope, RIGHT_SEND) || (scope == GRANT_SC && door != DOOR_NATIVE)) {
         refuse(req, reply, REFUSAL_WRONG_SCOPE, "this key does not send to this path");
         return;
     }
@@ -153,8 +152,9 @@ static void ingest(struct daemon *daemon, enum ingest_door door, const struct ht
     }
     struct err err = {{0}};
     struct backend_request *request = backend_request_new();
-    request->project = holder.project;
-    unsigned types = holder.scope == GRANT_SC ? EVENT_BIT(EVENT_SCORE) : EVENT_BITS_ALL;
+    request->holder = req->holder;
+    request->project = request->holder.project;
+    unsigned types = scope == GRANT_SC ? EVENT_BIT(EVENT_SCORE) : EVENT_BITS_ALL;
     enum batch_result result = decode(daemon, req, format, types, request, &err);
     size_t held_bytes = batch_bytes(&request->batch);
     gate_leave(&daemon->gate, held_bytes);

@@ -26,6 +26,14 @@ static const bool rights[GRANT_SCOPE_COUNT][RIGHT_COUNT] = {
     [GRANT_AD] = {[RIGHT_SEND] = true, [RIGHT_READ] = true, [RIGHT_ADMIN] = true},
 };
 
+/* Every project's name was checked to fit. */
+static struct key_holder holder_of(struct slice project, enum grant_scope scope)
+{
+    struct key_holder holder = {.scope = scope};
+    snprintf(holder.project, sizeof holder.project, SLICE_FORMAT, SLICE_ARGS(project));
+    return holder;
+}
+
 static int add(keys_t *self, const char *item, struct err *err)
 {
     struct grant grant = grant_parse(item);
@@ -36,7 +44,7 @@ static int add(keys_t *self, const char *item, struct err *err)
     for (size_t i = 0; i < self->count; i++)
         if (memcmp(self->items[i].digest, key->digest, SHA256_LEN) == 0)
             return err_set(err, "--ingest-key: two values have the same key");
-    key->holder = (struct key_holder){.project = slice_dup(grant.project), .scope = grant.scope};
+    key->holder = holder_of(grant.project, grant.scope);
     self->count++;
     return 0;
 }
@@ -62,27 +70,38 @@ void keys_destroy(keys_t **self_p)
     if (!self)
         return;
     *self_p = NULL;
-    for (size_t i = 0; i < self->count; i++)
-        free((char *)self->items[i].holder.project);
     free(self->items);
     free(self);
 }
 
-bool keys_find(const keys_t *self, struct slice secret, enum key_right right,
-               struct key_holder *holder)
+bool keys_allow(enum grant_scope scope, enum key_right right)
 {
-    const struct key *found = NULL;
+    return rights[scope][right];
+}
+
+bool keys_find(const keys_t *self, const struct settings *settings, struct slice secret,
+               uint64_t now_s, struct key_holder *holder)
+{
+    const struct key_holder anyone = {.project = GRANT_PROJECT_DEFAULT, .scope = GRANT_AD};
+    const struct key_holder *found = NULL;
+    const struct settings_key *listed = NULL;
     uint8_t digest[SHA256_LEN];
-    if (self->count == 0) {
-        *holder = (struct key_holder){.project = GRANT_PROJECT_DEFAULT, .scope = GRANT_AD};
+    if (self->count == 0 && !settings->has_keys) {
+        *holder = anyone;
         return true;
     }
     sha256(secret, digest);
     for (size_t i = 0; i < self->count; i++)
         if (CRYPTO_memcmp(self->items[i].digest, digest, SHA256_LEN) == 0)
-            found = &self->items[i];
-    if (!found || !rights[found->holder.scope][right])
-        return false;
-    *holder = found->holder;
-    return true;
+            found = &self->items[i].holder;
+    for (size_t i = 0; i < settings->keys_count; i++)
+        if (CRYPTO_memcmp(settings->keys[i].sha256, digest, SHA256_LEN) == 0)
+            listed = &settings->keys[i];
+    if (listed) {
+        *holder = holder_of(slice_of(listed->project), listed->scope);
+        return listed->expires_s == 0 || now_s < listed->expires_s;
+    }
+    if (found)
+        *holder = *found;
+    return found != NULL;
 }

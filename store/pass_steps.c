@@ -8,8 +8,13 @@
 static enum backend_status step_replica(struct pass *pass, struct err *err)
 {
     const struct daemon *daemon = pass->arg;
+    const struct settings *settings = settings_watch_hold(daemon->settings);
+    struct replica replica = daemon->replica;
     int configs = 0;
-    if (pass->backend->replica_seen(pass->conn, &daemon->replica, &configs, err) == -1)
+    replica.config_hash = settings->hash;
+    int rc = pass->backend->replica_seen(pass->conn, &replica, &configs, err);
+    settings_release(&settings);
+    if (rc == -1)
         return BACKEND_AWAY;
     metrics_set(METRIC_config_mismatch, configs > 1);
     return BACKEND_OK;

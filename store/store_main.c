@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Order of life: store, writers, readers, the lease and the passes under it, door. At the end the
- * lease goes first, so that another replica leads while this one drains; then the door is drained
- * before anything behind it goes, so that every request under way gets its answer.
+ * Order of life: settings, store, writers, readers, the lease and the passes under it, door. At the
+ * end the lease goes first, so that another replica leads while this one drains; then the door is
+ * drained before anything behind it goes, so that every request under way gets its answer.
  */
 #include "store/store_main.h"
 
@@ -54,6 +54,15 @@ static int readiness(void *arg, struct buf *text)
     return is_ready ? 200 : 503;
 }
 
+static bool find_key(void *arg, struct slice key, struct key_holder *holder)
+{
+    struct daemon *self = arg;
+    const struct settings *settings = settings_watch_hold(self->settings);
+    bool is_known = keys_find(self->keys, settings, key, clock_wall_s(), holder);
+    settings_release(&settings);
+    return is_known;
+}
+
 static httpd_t *open_door(struct daemon *self, unsigned roles, struct err *err)
 {
     struct httpd_config config = {
@@ -61,6 +70,7 @@ static httpd_t *open_door(struct daemon *self, unsigned roles, struct err *err)
         .listen = &self->options->listen,
         .roles = roles,
         .routes = routes,
+        .find_key = find_key,
         .error_body = otlp_reply_error,
         .readiness = readiness,
         .arg = self,
@@ -83,6 +93,7 @@ static void stop(void **self_p)
     writer_destroy(&self->writer);
     self->backend->close(&self->store);
     keys_destroy(&self->keys);
+    settings_watch_destroy(&self->settings);
     gate_fini(&self->gate);
     free(self);
 }
@@ -110,7 +121,6 @@ static int start_passes(struct daemon *self, const char *name, struct err *err)
         .holder = leading_holder(self->leading),
         .url = self->options->listen.items[0],
         .version = MCPD_VERSION,
-        .config_hash = "",
         .recent_ms = 3 * pass_ms,
     };
     struct passes_config config = {
@@ -134,6 +144,9 @@ static int open_parts(struct daemon *self, const struct role_env *env, struct er
 {
     self->keys = keys_new(&self->options->ingest_key, err);
     if (!self->keys)
+        return -1;
+    self->settings = settings_watch_new(self->options, err);
+    if (!self->settings)
         return -1;
     self->store = self->backend->open(where_of(self->options), err);
     if (!self->store)
@@ -168,10 +181,16 @@ static void *start(const struct role_env *env, struct err *err)
     return NULL;
 }
 
+static void reload(void *self)
+{
+    settings_watch_reload(((struct daemon *)self)->settings);
+}
+
 const struct role daemon_role = {
     .name = "daemon",
     .bit = R_DAEMON,
     .start = start,
     .stop = stop,
+    .reload = reload,
     .readiness = readiness,
 };

@@ -70,7 +70,7 @@ def test_options_exist(page):
 def test_events_of_the_log_exist():
     sources = "".join(read(path) for folder in ("common", "gateway", "broker", "courier", "store")
                       for path in (ROOT / folder).glob("*.c"))
-    families = "upstream|request|spool|disk|http|store|options|courier|gateway|dead"
+    families = "settings|upstream|request|spool|disk|http|store|options|courier|gateway|dead"
     for page in OPERATORS:
         for event in re.findall(rf"`((?:{families})\.[a-z_]+)`", read(page)):
             assert f'"{event}"' in sources, f"{page.name}: {event}"
