@@ -180,26 +180,29 @@ static const struct column span_columns[] = {
 static const struct filter no_filters[] = {{0}};
 
 /* Sessions are sums over their traces. */
-#define SESSIONS                                                                              \
-    "(SELECT project, session, min(start_ns) AS start_ns, max(end_ns) AS end_ns,"             \
-    " count(*) AS traces, sum(spans) AS spans, sum(errors) AS errors, sum(in_tok) AS in_tok," \
-    " sum(out_tok) AS out_tok, sum(cost_micro) AS cost_micro"                                 \
-    " FROM traces WHERE session IS NOT NULL GROUP BY project, session)"
+#define SUM(column) " CAST(sum(" column ") AS bigint) AS " column
+#define SESSIONS                                                                            \
+    "(SELECT project, session, min(start_ns) AS start_ns, max(end_ns) AS end_ns,"           \
+    " count(*) AS traces," SUM("spans") "," SUM("errors") "," SUM("in_tok") "," SUM(        \
+        "out_tok") "," SUM("cost_micro") " FROM traces WHERE session IS NOT NULL GROUP BY " \
+                                         "project, session)"
 
 static const struct listing listings[] = {
-    [LISTING_TRACES] = {"traces", "/v1/traces", "traces", trace_columns, trace_filters, false},
+    [LISTING_TRACES] = {"traces", "/v1/traces", "traces", trace_columns, trace_filters, false,
+                        false},
     [LISTING_SESSIONS] = {"sessions", "/v1/sessions", SESSIONS, session_columns, session_filters,
-                          false},
-    [LISTING_LOGS] = {"logs", "/v1/logs", "logs", log_columns, log_filters, false},
-    [LISTING_METRICS] = {"metrics", "/v1/metrics", "metrics", metric_columns, metric_filters,
-                         false},
-    [LISTING_SCORES] = {"scores", "/v1/scores", "scores", score_columns, score_filters, false},
-    [LISTING_RUNS] = {"runs", "/v1/runs", "runs", run_columns, run_filters, false},
-    [LISTING_REJECTS] = {"rejects", "/v1/rejects", "rejects", reject_columns, reject_filters,
+                          false, false},
+    [LISTING_LOGS] = {"logs", "/v1/logs", "logs", log_columns, log_filters, false, true},
+    [LISTING_METRICS] = {"metrics", "/v1/metrics", "metrics", metric_columns, metric_filters, false,
+                         true},
+    [LISTING_SCORES] = {"scores", "/v1/scores", "scores", score_columns, score_filters, false,
+                        false},
+    [LISTING_RUNS] = {"runs", "/v1/runs", "runs", run_columns, run_filters, false, false},
+    [LISTING_REJECTS] = {"rejects", "/v1/rejects", "rejects", reject_columns, reject_filters, false,
                          false},
     [LISTING_REPLICAS] = {"replicas", "/v1/replicas", "replica_list", replica_columns,
-                          replica_filters, true},
-    [LISTING_SPANS] = {"spans", NULL, "spans", span_columns, no_filters, false},
+                          replica_filters, true, false},
+    [LISTING_SPANS] = {"spans", NULL, "spans", span_columns, no_filters, false, true},
 };
 
 const struct listing *listing_row(enum listing_id id)

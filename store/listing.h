@@ -71,6 +71,7 @@ struct listing {
     const struct column *columns; /* ended by a null name */
     const struct filter *filters; /* likewise */
     bool is_global;               /* of no project: for keys with scope ad */
+    bool is_by_day;               /* the table has a day, and may have a partition for each */
 };
 
 const struct listing *listing_row(enum listing_id id);

@@ -259,10 +259,7 @@ static void queue_failed(backend_conn_t *self)
 void pg_queue(backend_conn_t *self, const char *sql, const struct pg_params *params)
 {
     static const struct pg_params none = {0};
-    static const int binary[PG_PARAMS_MAX] = {
-        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-    };
+    static const int binary[PG_PARAMS_MAX] = {[0 ... PG_PARAMS_MAX - 1] = 1};
     if (!params)
         params = &none;
     if (!self->pg || !PQsendQueryParams(self->pg, sql, params->count, params->types, params->values,

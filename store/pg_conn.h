@@ -25,6 +25,7 @@
 #include "store/backend.h"
 #include "store/pg_target.h"
 #include "store/rollup.h"
+#include "store/sql_text.h"
 
 /* Why a statement failed; a table of SQLSTATEs in the .c decides. */
 enum pg_fault {
@@ -71,7 +72,7 @@ void pg_conn_drop(backend_conn_t *self);
 
 /* Values of a statement, in binary, in the order of $1, $2, ... They must live until it is queued.
  */
-#define PG_PARAMS_MAX 48
+#define PG_PARAMS_MAX SQL_VALUES_MAX
 struct pg_params {
     int count;
     Oid types[PG_PARAMS_MAX];

@@ -177,3 +177,30 @@ void sqlite_bind_text(struct sqlite_call *call, const char *text)
     else
         sqlite_bind_null(call);
 }
+
+void sqlite_bind_value(struct sqlite_call *call, const struct list_value *value)
+{
+    switch (value->type) {
+    case LIST_NULL:
+        sqlite_bind_null(call);
+        break;
+    case LIST_INT:
+        sqlite_bind_int(call, value->integer);
+        break;
+    case LIST_REAL:
+        sqlite_bind_real(call, value->real);
+        break;
+    case LIST_TEXT:
+        sqlite_bind_required(call, value->bytes);
+        break;
+    case LIST_BYTES:
+        sqlite_bind_blob(call, (const uint8_t *)value->bytes.data, value->bytes.len);
+        break;
+    }
+}
+
+void sqlite_bind_row(struct sqlite_call *call, const struct row *row)
+{
+    for (size_t i = 0; i < row->count; i++)
+        sqlite_bind_value(call, &row->values[i]);
+}

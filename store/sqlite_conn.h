@@ -10,6 +10,7 @@
 
 #include "store/backend.h"
 #include "store/rollup.h"
+#include "store/rows.h"
 
 /* The database's clock, in nanoseconds since 1970 by whole milliseconds. */
 #define SQLITE_NOW_NS "(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000)"
@@ -52,6 +53,8 @@ void sqlite_bind_blob(struct sqlite_call *call, const uint8_t *bytes, size_t len
 void sqlite_bind_slice(struct sqlite_call *call, struct slice text);    /* empty: NULL */
 void sqlite_bind_required(struct sqlite_call *call, struct slice text); /* empty: '' */
 void sqlite_bind_text(struct sqlite_call *call, const char *text);      /* null: NULL */
+void sqlite_bind_value(struct sqlite_call *call, const struct list_value *value);
+void sqlite_bind_row(struct sqlite_call *call, const struct row *row);
 
 /* Steps a statement that has its values and gives no rows, and resets it. Returns SQLite's code,
  * SQLITE_OK for done, else with the reason. */

@@ -5,58 +5,6 @@
  */
 #include "store/sqlite_step.h"
 
-static void bind_identity(struct sqlite_call *call, int64_t project, const struct span *span)
-{
-    sqlite_bind_int(call, project);
-    sqlite_bind_int(call, (int64_t)(span->start_ns / DAY_NS));
-    sqlite_bind_blob(call, span->trace_id, sizeof span->trace_id);
-    sqlite_bind_blob(call, span->span_id, sizeof span->span_id);
-}
-
-static void bind_tokens(struct sqlite_call *call, int64_t tokens)
-{
-    if (tokens == BATCH_TOKENS_NONE)
-        sqlite_bind_null(call);
-    else
-        sqlite_bind_int(call, tokens);
-}
-
-/* All values of SPAN_ADD and SPAN_COMPLETE. */
-static void bind_span(struct sqlite_call *call, int64_t project, const struct span *span)
-{
-    bind_identity(call, project, span);
-    if (span->has_parent)
-        sqlite_bind_blob(call, span->parent_id, sizeof span->parent_id);
-    else
-        sqlite_bind_null(call);
-    sqlite_bind_required(call, span->name);
-    sqlite_bind_int(call, span->kind);
-    sqlite_bind_int(call, span->status);
-    sqlite_bind_slice(call, span->error_type);
-    sqlite_bind_int(call, (int64_t)span->start_ns);
-    if (span->end_ns)
-        sqlite_bind_int(call, (int64_t)span->end_ns);
-    else
-        sqlite_bind_null(call);
-    sqlite_bind_slice(call, span->op);
-    sqlite_bind_slice(call, span->provider);
-    sqlite_bind_slice(call, span->model);
-    bind_tokens(call, span->in_tok);
-    bind_tokens(call, span->out_tok);
-    bind_tokens(call, span->cache_tok);
-    bind_tokens(call, span->reason_tok);
-    sqlite_bind_slice(call, span->tool);
-    sqlite_bind_slice(call, span->agent);
-    sqlite_bind_slice(call, span->session);
-    sqlite_bind_slice(call, span->user_id);
-    sqlite_bind_slice(call, span->mcp_method);
-    sqlite_bind_slice(call, span->mcp_session);
-    sqlite_bind_slice(call, span->service);
-    sqlite_bind_slice(call, span->env);
-    sqlite_bind_required(call, span->attrs);
-    sqlite_bind_slice(call, span->content);
-}
-
 static int64_t column_tokens(sqlite3_stmt *statement, int column)
 {
     return sqlite3_column_type(statement, column) == SQLITE_NULL
@@ -83,14 +31,15 @@ static void open_span_tokens(sqlite3_stmt *statement, struct span *end,
 
 /* The span is stored already. If it is open there and closed here, completes it. */
 static enum step complete_span(backend_conn_t *conn, int64_t project, const struct span *span,
-                               struct err *err)
+                               const struct row *row, struct err *err)
 {
     struct sqlite_call call;
     if (span->end_ns == 0)
         return STEP_KNOWN;
     if (sqlite_conn_prepare(conn, STATEMENT_SPAN_OPEN, &call, err) == -1)
         return STEP_STORE;
-    bind_identity(&call, project, span);
+    for (size_t i = 0; i < row_table(EVENT_SPAN)->key_count; i++)
+        sqlite_bind_value(&call, &row->values[i]);
     int rc = sqlite_conn_row(conn, &call, err);
     struct rollup_before before = {0};
     struct span end = *span;
@@ -102,7 +51,7 @@ static enum step complete_span(backend_conn_t *conn, int64_t project, const stru
 
     if (sqlite_conn_prepare(conn, STATEMENT_SPAN_COMPLETE, &call, err) == -1)
         return STEP_STORE;
-    bind_span(&call, project, span);
+    sqlite_bind_row(&call, row);
     enum step step = step_finish(conn, &call, err);
     if (step == STEP_NEW) {
         end.op = (struct slice){0}; /* its tokens are what counts, already */
@@ -114,13 +63,15 @@ static enum step complete_span(backend_conn_t *conn, int64_t project, const stru
 enum step step_span(struct writing *writing, const struct event *event)
 {
     const struct span *span = &event->span;
+    struct row row;
     struct sqlite_call call;
     if (sqlite_conn_prepare(writing->conn, STATEMENT_SPAN_ADD, &call, writing->err) == -1)
         return STEP_STORE;
-    bind_span(&call, writing->project, span);
+    row_of_event(writing->request, writing->project, event, &row);
+    sqlite_bind_row(&call, &row);
     enum step step = step_finish(writing->conn, &call, writing->err);
     if (step == STEP_KNOWN)
-        return complete_span(writing->conn, writing->project, span, writing->err);
+        return complete_span(writing->conn, writing->project, span, &row, writing->err);
     if (step == STEP_NEW)
         rollup_add(&writing->conn->rollup, writing->project, span, NULL);
     return step;

@@ -6,9 +6,8 @@
 #ifndef MCPD_STORE_SQLITE_STEP_H
 #define MCPD_STORE_SQLITE_STEP_H
 
+#include "store/rows.h"
 #include "store/sqlite_conn.h"
-
-#define DAY_NS 86400000000000
 
 /* How one step of a transaction went. */
 enum step {
