@@ -69,6 +69,7 @@ fi
 fetch promtool prometheus
 fetch_postgres
 fetch pgbouncer pgbouncer libevent-2.1-7 libc-ares2
+fetch faketime faketime libfaketime
 if [ "${1:-}" = proxies ]; then
     fetch haproxy haproxy liblua5.3-0 libopentracing-c-wrapper0 libopentracing1
     fetch nginx nginx
