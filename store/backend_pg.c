@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "store/pg_conn.h"
 #include "store/pg_days.h"
+#include "store/pg_lease.h"
 
 #define OPEN_LIMIT_MS  5000
 #define PROBE_LIMIT_MS 3000
@@ -129,50 +130,6 @@ static int read_trace(backend_conn_t *conn, const struct trace_key *key, row_sin
     return err_set(err, "not yet");
 }
 
-static enum backend_status lease_call(backend_conn_t *conn, const struct lease_call *call,
-                                      struct lease_row *row, struct err *err)
-{
-    (void)conn;
-    (void)call;
-    (void)row;
-    err_set(err, "not yet");
-    return BACKEND_AWAY;
-}
-
-static enum backend_status lease_give_up(backend_conn_t *conn, const struct lease_call *call,
-                                         struct err *err)
-{
-    return lease_call(conn, call, NULL, err);
-}
-
-static enum backend_status pass_mark(backend_conn_t *conn, const struct lease_claim *claim,
-                                     const char *step, struct slice cursor, struct err *err)
-{
-    (void)conn;
-    (void)claim;
-    (void)step;
-    (void)cursor;
-    err_set(err, "not yet");
-    return BACKEND_AWAY;
-}
-
-static int pass_cursor(backend_conn_t *conn, const char *step, struct buf *cursor, struct err *err)
-{
-    (void)conn;
-    (void)step;
-    (void)cursor;
-    return err_set(err, "not yet");
-}
-
-static int replica_seen(backend_conn_t *conn, const struct replica *replica, int *configs,
-                        struct err *err)
-{
-    (void)conn;
-    (void)replica;
-    (void)configs;
-    return err_set(err, "not yet");
-}
-
 const struct backend backend_pg = {
     .name = "postgres",
     .writers = 4,
@@ -183,12 +140,12 @@ const struct backend backend_pg = {
     .write = write_requests,
     .probe = probe,
     .sweep = sweep,
-    .lease_bid = lease_call,
-    .lease_renew = lease_call,
-    .lease_give_up = lease_give_up,
-    .pass_mark = pass_mark,
-    .pass_cursor = pass_cursor,
-    .replica_seen = replica_seen,
+    .lease_bid = pg_lease_bid,
+    .lease_renew = pg_lease_renew,
+    .lease_give_up = pg_lease_give_up,
+    .pass_mark = pg_pass_mark,
+    .pass_cursor = pg_pass_cursor,
+    .replica_seen = pg_replica_seen,
     .list = list,
     .read_trace = read_trace,
 };

@@ -149,8 +149,25 @@ static const char *const first_tables[] = {
     NULL,
 };
 
+static const char *const lease_tables[] = {
+    "CREATE TABLE lease (name text PRIMARY KEY, holder text, fence bigint NOT NULL,"
+    " acquired_at timestamptz NOT NULL, renewed_at timestamptz NOT NULL,"
+    " expires_at timestamptz NOT NULL)",
+    "CREATE TABLE passes (step text PRIMARY KEY, cursor text NOT NULL, fence bigint NOT NULL,"
+    " marked_at timestamptz NOT NULL)",
+    "CREATE TABLE replicas (id text PRIMARY KEY, holder text NOT NULL, url text NOT NULL,"
+    " version text NOT NULL, config_hash text NOT NULL, seen_at timestamptz NOT NULL)",
+    "CREATE VIEW replica_list AS SELECT r.id,"
+    " (extract(epoch FROM r.seen_at) * 1000000000)::bigint AS seen_ns,"
+    " CASE WHEN l.fence IS NULL THEN 'follower' ELSE 'leader' END AS role, l.fence, r.url,"
+    " r.version, r.config_hash FROM replicas r"
+    " LEFT JOIN lease l ON l.holder = r.holder AND l.expires_at > clock_timestamp()",
+    NULL,
+};
+
 static const pg_migration steps[] = {
     first_tables,
+    lease_tables,
 };
 
 pg_migration pg_migration_step(size_t step)

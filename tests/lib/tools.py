@@ -2,6 +2,7 @@
 """Programs of others that some tests use: from the machine, or from build/tools, where `make setup`
 puts them without installing them."""
 import os
+import pathlib
 import shutil
 
 from lib.process import ROOT, clean_environment
@@ -19,6 +20,17 @@ def find(name):
 
 def promtool():
     return find("promtool")
+
+
+def faketime(offset="+0"):
+    """Variables under which a program sees a clock set wrong, but monotonic time as it is; None
+    where the library for it is missing."""
+    library = "x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+    for folder in (TOOLS / "usr/lib", pathlib.Path("/usr/lib")):
+        if (folder / library).exists():
+            return {"LD_PRELOAD": str(folder / library), "FAKETIME": offset,
+                    "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    return None
 
 
 def environment():
