@@ -15,7 +15,8 @@ def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
     if report.failed:
         item.user_properties.append(("failed", report.when))
-    site = item.funcargs.get("site") if hasattr(item, "funcargs") else None
+    funcargs = getattr(item, "funcargs", {})
+    site = funcargs.get("site") or funcargs.get("any_site")
     if report.when == "call" and report.failed and site is not None:
         report.sections.append(("processes", site.logs()[-20000:]))
 
@@ -30,6 +31,16 @@ def tmp_path(tmp_path, request):
 @pytest.fixture
 def site(tmp_path):
     with Site(tmp_path) as the_site:
+        yield the_site
+
+
+@pytest.fixture(params=["sqlite"])
+def any_site(request, tmp_path):
+    """A site whose daemons keep what they take in a file, and again one with a database for each:
+    for what is promised of every store."""
+    is_postgres = request.param == "postgres"
+    server = request.getfixturevalue("postgres_server") if is_postgres else None
+    with Site(tmp_path, server) as the_site:
         yield the_site
 
 
@@ -49,7 +60,8 @@ def b():
 
 @pytest.fixture(scope="session")
 def postgres_server():
-    """One server for all tests of the run; most tests want `postgres`, a database of their own."""
+    """One server for all tests of the run; most tests want `postgres`, a database of their own, or
+    `any_site`."""
     from lib import postgres  # pylint: disable=import-outside-toplevel
     if not postgres.is_available():
         pytest.skip("THERE IS NO POSTGRES SERVER: `make setup` fetches one")

@@ -17,6 +17,7 @@ import subprocess
 
 from lib import http
 from lib.ports import free_port
+from lib.store import PgStore, Store
 from lib.wait import wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -170,11 +171,17 @@ def parse_metrics(text):
 
 
 class Daemon(Process):
-    """A daemon on an SQLite file of its own."""
+    """A daemon on an SQLite file of its own, or on a database that the Site made for it."""
+
+    database = None
 
     @property
     def data(self):
         return self.folder / self.options["data"]
+
+    def store(self):
+        """What it has stored, to be read past it."""
+        return PgStore(self.database) if self.database else Store(self.data)
 
 
 class Relay(Process):
@@ -197,11 +204,13 @@ class Relay(Process):
 
 
 class Site:
-    """A folder and the processes started in it."""
+    """A folder and the processes started in it. With a postgres_server, daemons for which nothing
+    else is said have a database there instead of a file."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, postgres_server=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.postgres_server, self.databases = postgres_server, []
         self.processes = []
 
     def __enter__(self):
@@ -216,6 +225,8 @@ class Site:
             if process.is_alive():
                 process.resume()
             process.kill9()
+        for database in self.databases:
+            database.drop()
 
     def _add(self, kind, role, options, port, env, binary, name, start):
         number = sum(1 for p in self.processes if p.role == role) + 1
@@ -226,9 +237,17 @@ class Site:
     def daemon(self, *, name=None, env=None, binary="mcpd", start=True, **options):
         port = free_port()
         number = sum(1 for p in self.processes if p.role == "daemon") + 1
-        options = {"listen": f"127.0.0.1:{port}", "data": f"{name or f'daemon{number}'}.db",
-                   "drain_delay": "0s", **options}
-        return self._add(Daemon, "daemon", options, port, env, binary, name, start)
+        options = {"listen": f"127.0.0.1:{port}", "drain_delay": "0s", **options}
+        database = None
+        if self.postgres_server and not options.keys() & {"store", "data"}:
+            database = self.postgres_server.new_database()
+            self.databases.append(database)
+            options["store"] = database.url
+        if "store" not in options:
+            options.setdefault("data", f"{name or f'daemon{number}'}.db")
+        daemon = self._add(Daemon, "daemon", options, port, env, binary, name, start)
+        daemon.database = database
+        return daemon
 
     def relay(self, *, name=None, env=None, binary="mcpd", start=True, **options):
         port = free_port()

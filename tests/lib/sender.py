@@ -42,7 +42,8 @@ class Sent:
 
 
 class Load:
-    """Sends requests (an iterable, shared by the threads) to 127.0.0.1:port.
+    """Sends requests (an iterable, shared by the threads) to 127.0.0.1:port; of several ports, the
+    next one is tried where one gave no 2xx.
 
     retry: how often a request without a 2xx is sent again, with the same bytes and key, as SDKs do
     for 503 and a lost connection; retry_wait_s lies between two tries. With retry=None it goes on
@@ -50,12 +51,13 @@ class Load:
     """
 
     def __init__(self, port, requests, connections=8, retry=0, retry_wait_s=0.05, timeout=30.0):
-        self.port, self.retry, self.retry_wait_s, self.timeout = port, retry, retry_wait_s, timeout
+        self.ports = list(port) if isinstance(port, (list, tuple)) else [port]
+        self.retry, self.retry_wait_s, self.timeout = retry, retry_wait_s, timeout
         self._requests, self._take = iter(requests), threading.Lock()
         self._stop = threading.Event()
         self.sent = []
-        self._threads = [threading.Thread(target=self._work, daemon=True)
-                         for _ in range(connections)]
+        self._threads = [threading.Thread(target=self._work, args=(first,), daemon=True)
+                         for first in range(connections)]
 
     def start(self):
         for thread in self._threads:
@@ -97,27 +99,34 @@ class Load:
         with self._take:
             return None if self._stop.is_set() else next(self._requests, None)
 
-    def _work(self):
+    def _work(self, turn):
         connection = None
         while (request := self._next()) is not None:
             sent = Sent(request)
             self.sent.append(sent)
             while True:
-                connection = self._attempt(connection, sent)
+                connection = self._attempt(connection, sent, self.ports[turn % len(self.ports)])
+                if not sent.is_accepted and len(self.ports) > 1:
+                    turn += 1
+                    connection = self._closed(connection)
                 tries_left = self.retry is None or sent.attempts <= self.retry
                 if sent.is_accepted or not tries_left or self._stop.wait(self.retry_wait_s):
                     break
+        self._closed(connection)
+
+    @staticmethod
+    def _closed(connection):
         if connection is not None:
             connection.close()
 
-    def _attempt(self, connection, sent):
+    def _attempt(self, connection, sent, port):
         """One try; returns the connection for the next one, or None."""
         request, began = sent.request, time.monotonic()
         sent.attempts += 1
         sent.status = sent.error = None
         try:
             if connection is None:
-                connection = http.Connection(self.port, self.timeout)
+                connection = http.Connection(port, self.timeout)
             sent.reply = connection.request("POST", request.path, request.body,
                                             request.all_headers())
             sent.status = sent.reply.status
@@ -125,7 +134,4 @@ class Load:
             sent.error = repr(error)
         sent.seconds = time.monotonic() - began
         closing = sent.status is None or sent.reply.headers.get("connection", "") == "close"
-        if closing and connection is not None:
-            connection.close()
-            connection = None
-        return connection
+        return self._closed(connection) if closing else connection

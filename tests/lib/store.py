@@ -1,12 +1,41 @@
 # SPDX-License-Identifier: MIT
-"""What a daemon's SQLite file holds, compared with what was sent. Reads the file itself, not the
+"""What a daemon's store holds, compared with what was sent. Reads the tables themselves, not the
 daemon's answers, so that a wrong sum cannot hide behind a wrong query."""
 import sqlite3
 from collections import Counter, defaultdict
 
 
-class Store:
+class _Rows:
+    """What both kinds of store answer; HEX is how SQL there makes an id's text."""
+
+    def spans(self):
+        """{(trace id, span id): (input tokens, output tokens)} in lower-case hex; every row must
+        have an identity of its own."""
+        rows = self.query(f"select {self.HEX('trace_id')}, {self.HEX('span_id')}, "
+                          "coalesce(in_tok, 0), coalesce(out_tok, 0) from spans")
+        counts = Counter((row[0], row[1]) for row in rows)
+        twice = [identity for identity, count in counts.items() if count > 1]
+        assert not twice, f"rows stored twice: {twice[:5]}"
+        return {(row[0], row[1]): (row[2], row[3]) for row in rows}
+
+    def traces(self):
+        """{trace id: (spans, input tokens, output tokens)} as the daemon summed them up."""
+        rows = self.query(f"select {self.HEX('trace_id')}, spans, coalesce(in_tok, 0), "
+                          "coalesce(out_tok, 0) from traces")
+        return {row[0]: tuple(row[1:]) for row in rows}
+
+    def count_spans(self):
+        return self.query("select count(*) from spans")[0][0]
+
+    def forget_keys(self):
+        """Deletes all request keys, so that only the identity of spans can find a duplicate."""
+        return self.execute("delete from idem")
+
+
+class Store(_Rows):
     """Reads the SQLite file at path; the daemon may be running."""
+
+    HEX = "lower(hex({}))".format
 
     def __init__(self, path):
         self.path = path
@@ -27,28 +56,14 @@ class Store:
         finally:
             connection.close()
 
-    def spans(self):
-        """{(trace id, span id): (input tokens, output tokens)} in lower-case hex; every row must
-        have an identity of its own."""
-        rows = self.query("select lower(hex(trace_id)), lower(hex(span_id)), "
-                          "coalesce(in_tok, 0), coalesce(out_tok, 0) from spans")
-        counts = Counter((row[0], row[1]) for row in rows)
-        twice = [identity for identity, count in counts.items() if count > 1]
-        assert not twice, f"rows stored twice: {twice[:5]}"
-        return {(row[0], row[1]): (row[2], row[3]) for row in rows}
 
-    def traces(self):
-        """{trace id: (spans, input tokens, output tokens)} as the daemon summed them up."""
-        rows = self.query("select lower(hex(trace_id)), spans, coalesce(in_tok, 0), "
-                          "coalesce(out_tok, 0) from traces")
-        return {row[0]: tuple(row[1:]) for row in rows}
+class PgStore(_Rows):
+    """Reads the Postgres database that daemons share."""
 
-    def count_spans(self):
-        return self.query("select count(*) from spans")[0][0]
+    HEX = "encode({}, 'hex')".format
 
-    def forget_keys(self):
-        """Deletes all request keys, so that only the identity of spans can find a duplicate."""
-        return self.execute("delete from idem")
+    def __init__(self, database):
+        self.query, self.execute = database.query, database.execute
 
 
 def all_spans(requests):

@@ -147,9 +147,10 @@ def otlp_request(number, key=None):
                    _facts(spans), key)
 
 
-def native_request(number, key=None, body_key=None):
-    """POST /v1/ingest in JSON; body_key is the key in the batch, which wins over the header's."""
-    spans = agent_spans(number)
+def native_request(number, key=None, body_key=None, turns=1):
+    """POST /v1/ingest in JSON, of so many turns of agents; body_key is the key in the batch, which
+    wins over the header's."""
+    spans = [span for one in range(number, number + turns) for span in agent_spans(one)]
     events = []
     for span in spans:
         event = {k: span[k] for k in ("trace_id", "span_id", "parent_id", "name", "kind",

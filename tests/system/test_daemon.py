@@ -13,6 +13,7 @@ import time
 import pytest
 
 from lib import http
+from lib.client import counts, event, native, read, send
 from lib.process import run_once
 from lib.sender import Load
 from lib.store import Comparison, Store
@@ -24,33 +25,6 @@ SDK = pathlib.Path(__file__).resolve().parents[1] / "data" / "otlp"
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 KINDS = ["unspecified", "internal", "server", "client", "producer", "consumer"]
 STATUSES = ["unset", "ok", "error"]
-
-
-def send(daemon, request, **headers):
-    return http.request(daemon.port, "POST", request.path, request.body,
-                        {**request.all_headers(), **headers})
-
-
-def counts(reply):
-    """(accepted, duplicate, rejected) as the headers say."""
-    return tuple(int(reply.headers["mcpd-" + name])
-                 for name in ("accepted", "duplicate", "rejected"))
-
-
-def read(daemon, path):
-    reply = http.get(daemon.port, path)
-    assert reply.status == 200, reply
-    return json.loads(reply.body)
-
-
-def native(events, **members):
-    return json.dumps({"schema": 1, "events": events, **members}).encode()
-
-
-def event(**members):
-    now = time.time_ns()
-    return {"type": "span", "trace_id": new_trace_id(), "span_id": new_span_id(), "name": "chat m",
-            "kind": "client", "start_ns": now, "end_ns": now + 1000, **members}
 
 
 # What is sent comes back.
@@ -112,9 +86,9 @@ SENT_AS = {
 
 
 @pytest.mark.parametrize("form", SENT_AS)
-def test_sdk_traces_come_back_item_by_item(site, form):
+def test_sdk_traces_come_back_item_by_item(any_site, form):
     body, content_type, encoding = SENT_AS[form]
-    daemon = site.daemon()
+    daemon = any_site.daemon()
     headers = {"Content-Encoding": encoding} if encoding else {}
     reply = http.post(daemon.port, "/v1/traces", body, content_type, headers)
     assert (reply.status, counts(reply)) == (200, (3, 0, 0))
@@ -136,8 +110,8 @@ def test_gzip_sdk_body_as_it_left_the_sdk(site):
     assert (reply.status, counts(reply)) == (200, (3, 0, 0))
 
 
-def test_native_batch_comes_back(site):
-    daemon = site.daemon()
+def test_native_batch_comes_back(any_site):
+    daemon = any_site.daemon()
     span = event(parent_id="1122334455667788", status="error", error="timeout",
                  attrs={"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 7,
                         "text": "naïve \u0001 \"quoted\"", "deep": {"list": [1, 2.5, True, None]}})
@@ -154,8 +128,8 @@ def test_native_batch_comes_back(site):
 
 # Twice is once.
 
-def test_resend_is_a_duplicate_also_after_a_restart(site):
-    daemon = site.daemon()
+def test_resend_is_a_duplicate_also_after_a_restart(any_site):
+    daemon = any_site.daemon()
     for make in (otlp_request, native_request):
         for key in (None, "my-key-" + make.__name__):
             request = make(10, key)
@@ -164,25 +138,25 @@ def test_resend_is_a_duplicate_also_after_a_restart(site):
             daemon.kill9()
             daemon.start()
             assert counts(send(daemon, request)) == (0, 3, 0)
-    store = Store(daemon.data)
+    store = daemon.store()
     assert store.count_spans() == 12
     assert {trace[0] for trace in store.traces().values()} == {3}
 
 
-def test_direct_and_relayed_copy_meet(site):
+def test_direct_and_relayed_copy_meet(any_site):
     """A relay presents the key that it derives; the daemon derives the same from the same bytes."""
-    daemon = site.daemon()
-    relay = site.relay(upstream=[daemon.url])
+    daemon = any_site.daemon()
+    relay = any_site.relay(upstream=[daemon.url])
     request = native_request(1)
     assert counts(send(daemon, request)) == (3, 0, 0)
     assert send(relay, request).status == 202
     relay.wait_drained()
     relay.wait_metric("mcpd_relay_delivered_total", 1)
-    assert Store(daemon.data).query("select count(*) from idem") == [(1,)]
+    assert daemon.store().query("select count(*) from idem") == [(1,)]
 
 
-def test_key_forms_and_order(site):
-    daemon = site.daemon()
+def test_key_forms_and_order(any_site):
+    daemon = any_site.daemon()
     assert counts(send(daemon, native_request(1, key='"abc"'))) == (3, 0, 0)
     assert counts(send(daemon, native_request(2, key="abc"))) == (0, 3, 0)
     # The key in the batch wins over the header's.
@@ -193,21 +167,21 @@ def test_key_forms_and_order(site):
         reply = send(daemon, native_request(5, key=bad))
         assert reply.status == 400, bad
         assert json.loads(reply.body)["error"]["code"] == "bad_idempotency_key"
-    assert Store(daemon.data).count_spans() == 6
+    assert daemon.store().count_spans() == 6
 
 
-def test_key_alone_stops_other_spans(site):
+def test_key_alone_stops_other_spans(any_site):
     """The first layer by itself: the same key with spans that nobody has seen."""
-    daemon = site.daemon()
+    daemon = any_site.daemon()
     assert counts(send(daemon, otlp_request(1, "k"))) == (3, 0, 0)
     assert counts(send(daemon, otlp_request(2, "k"))) == (0, 3, 0)
-    assert Store(daemon.data).count_spans() == 3
+    assert daemon.store().count_spans() == 3
 
 
-def test_identity_alone_stops_a_resend(site):
+def test_identity_alone_stops_a_resend(any_site):
     """The second layer by itself: every key is forgotten before the resend."""
-    daemon = site.daemon()
-    store, requests = Store(daemon.data), list(mixed(20))
+    daemon = any_site.daemon()
+    store, requests = daemon.store(), list(mixed(20))
     for request in requests:
         assert counts(send(daemon, request)) == (3, 0, 0)
     before = store.traces()
@@ -217,22 +191,22 @@ def test_identity_alone_stops_a_resend(site):
     assert store.count_spans() == 60 and store.traces() == before
 
 
-def test_sums_stay_when_the_same_comes_three_times(site):
-    daemon = site.daemon()
+def test_sums_stay_when_the_same_comes_three_times(any_site):
+    daemon = any_site.daemon()
     load = Load(daemon.port, [one for one in mixed(30) for _ in range(3)], connections=6).run()
     assert load.statuses() == {200: 90}
-    Comparison(load.sent, Store(daemon.data)).check()
+    Comparison(load.sent, daemon.store()).check()
     assert daemon.metric("mcpd_ingest_events_total") == 270
 
 
-def test_same_key_at_once_is_stored_once(site):
-    daemon = site.daemon()
+def test_same_key_at_once_is_stored_once(any_site):
+    daemon = any_site.daemon()
     request = otlp_request(1, "at-once")
     load = Load(daemon.port, [request] * 64, connections=32).run()
     assert load.statuses() == {200: 64}
     seen = sorted(counts(sent.reply) for sent in load.sent)
     assert seen == [(0, 3, 0)] * 63 + [(3, 0, 0)]
-    assert Store(daemon.data).count_spans() == 3
+    assert daemon.store().count_spans() == 3
 
 
 def test_timed_out_request_that_was_committed_is_a_duplicate(site):
@@ -351,9 +325,9 @@ def test_too_many_events_names_the_limit(site):
     assert (error["code"], error["limit"]) == ("too_many_events", 10000)
 
 
-def test_large_otlp_body_is_taken(site):
+def test_large_otlp_body_is_taken(any_site):
     """20,000 spans in one request, twice."""
-    daemon = site.daemon()
+    daemon = any_site.daemon()
     trace_id, now = new_trace_id(), time.time_ns()
     spans = [pb_span(trace_id, f"{i + 1:016x}", None, "n", 1, now, now + 1, {})
              for i in range(20000)]
@@ -361,11 +335,11 @@ def test_large_otlp_body_is_taken(site):
     for expected in ((20000, 0, 0), (0, 20000, 0)):
         reply = http.post(daemon.port, "/v1/traces", body, PROTOBUF)
         assert (reply.status, counts(reply)) == (200, expected)
-    assert Store(daemon.data).traces() == {trace_id: (20000, 0, 0)}
+    assert daemon.store().traces() == {trace_id: (20000, 0, 0)}
 
 
-def test_some_rejected_the_rest_stored(site):
-    daemon = site.daemon()
+def test_some_rejected_the_rest_stored(any_site):
+    daemon = any_site.daemon()
     good = [event(), event()]
     body = native([good[0], {"type": "nonsense", "id": "e1"}, event(span_id="zz"), good[1]])
     for expected in ((2, 0, 2), (0, 2, 2)):
@@ -375,22 +349,22 @@ def test_some_rejected_the_rest_stored(site):
         assert tuple(answer[k] for k in ("accepted", "duplicate", "rejected")) == expected
         assert [(e["index"], e["code"]) for e in answer["errors"]] == [(1, "bad_type"),
                                                                       (2, "bad_id")]
-    store = Store(daemon.data)
+    store = daemon.store()
     assert store.count_spans() == 2
     assert store.query("select position, code from rejects order by position") == [
         (1, "bad_type"), (2, "bad_id")]
 
 
-def test_errors_are_cut_at_a_hundred(site):
-    daemon = site.daemon()
+def test_errors_are_cut_at_a_hundred(any_site):
+    daemon = any_site.daemon()
     reply = http.post(daemon.port, "/v1/ingest", native([event()] + [{"type": "x"}] * 150))
     answer = json.loads(reply.body)
     assert len(answer["errors"]) == 100 and answer["errors_omitted"] == 50
     assert counts(reply) == (1, 0, 150)
 
 
-def test_otlp_partial_success(site):
-    daemon, now = site.daemon(), time.time_ns()
+def test_otlp_partial_success(any_site):
+    daemon, now = any_site.daemon(), time.time_ns()
     spans = [pb_span(new_trace_id(), new_span_id(), None, "n", 1, now, now, {}),
              pb_span("00" * 16, new_span_id(), None, "n", 1, now, now, {})]
     reply = http.post(daemon.port, "/v1/traces", pb_traces(spans, {}), PROTOBUF)
@@ -445,9 +419,9 @@ def test_scopes(site):
                 assert json.loads(reply.body)["error"]["code"] == "wrong_scope"
 
 
-def test_projects_do_not_see_each_other(site):
+def test_projects_do_not_see_each_other(any_site):
     """The same request in two projects is two requests; a key reads its own project only."""
-    daemon = site.daemon(ingest_key=KEYS + ["default/rd=reads-the-default-project"])
+    daemon = any_site.daemon(ingest_key=KEYS + ["default/rd=reads-the-default-project"])
     request = otlp_request(1, "same-key")
     for key in (KEY, SHOP_IN):
         assert counts(send(daemon, request, **bearer(key))) == (3, 0, 0)
@@ -461,14 +435,14 @@ def test_projects_do_not_see_each_other(site):
         assert reply.status == status
 
 
-def test_relay_keeps_each_senders_project(site):
+def test_relay_keeps_each_senders_project(any_site):
     """Without a key of its own a relay passes each sender's on, and the project with it."""
-    daemon = site.daemon(ingest_key=KEYS)
-    relay = site.relay(upstream=[daemon.url], ingest_key=KEYS)
+    daemon = any_site.daemon(ingest_key=KEYS)
+    relay = any_site.relay(upstream=[daemon.url], ingest_key=KEYS)
     for key, number in ((KEY, 1), (SHOP_IN, 2), (SHOP_IN, 3)):
         assert send(relay, native_request(number), **bearer(key)).status == 202
     relay.wait_metric("mcpd_relay_delivered_total", 3)
-    assert Store(daemon.data).query(
+    assert daemon.store().query(
         "select name, count(*) from traces join projects on id = project group by 1 order by 1"
     ) == [("default", 1), ("shop", 2)]
 
@@ -535,8 +509,8 @@ def test_methods_and_paths(site):
 
 # Reading.
 
-def test_list_is_newest_first_with_cursor_and_filters(site):
-    daemon, now = site.daemon(), time.time_ns()
+def test_list_is_newest_first_with_cursor_and_filters(any_site):
+    daemon, now = any_site.daemon(), time.time_ns()
     spans = [event(start_ns=now - i * 1000, end_ns=now, trace_id=f"{i + 1:032x}",
                    status="error" if i % 4 == 0 else "ok",
                    attrs={"gen_ai.operation.name": "chat", "gen_ai.request.model": f"m{i % 2}",
@@ -565,8 +539,8 @@ def test_list_is_newest_first_with_cursor_and_filters(site):
         assert json.loads(reply.body)["error"]["code"] == "bad_parameter", query
 
 
-def test_unknown_trace_is_404(site):
-    daemon = site.daemon()
+def test_unknown_trace_is_404(any_site):
+    daemon = any_site.daemon()
     for trace_id in (new_trace_id(), "abc", "", "../" + new_trace_id()):
         reply = http.get(daemon.port, "/v1/traces/" + trace_id)
         assert reply.status == 404, trace_id
@@ -575,8 +549,8 @@ def test_unknown_trace_is_404(site):
 # Death and trouble.
 
 @pytest.mark.parametrize("round_number", range(4))
-def test_killed_under_load_keeps_every_2xx_once(site, round_number):
-    daemon = site.daemon()
+def test_killed_under_load_keeps_every_2xx_once(any_site, round_number):
+    daemon = any_site.daemon()
     load = Load(daemon.port, mixed(4000, first=round_number * 4000), connections=8, retry=None)
     load.start()
     for _ in range(3):
@@ -586,21 +560,21 @@ def test_killed_under_load_keeps_every_2xx_once(site, round_number):
         daemon.start()
     load.join()
     assert load.statuses() == {200: 4000}
-    store = Store(daemon.data)
+    store = daemon.store()
     Comparison(load.sent, store).check()
     # Key and rows went together: each key row's counts are all rows there are.
     assert store.query("select sum(accepted) from idem") == [(store.count_spans(),)]
 
 
-def test_sigterm_under_load_answers_what_it_took(site):
-    daemon = site.daemon()
+def test_sigterm_under_load_answers_what_it_took(any_site):
+    daemon = any_site.daemon()
     load = Load(daemon.port, mixed(100000), connections=8).start()
     wait_until(lambda: len(load.accepted) > 200, 30, "progress")
     daemon.signal(15)
     load.stop()
     assert daemon.wait() == 0
     assert not [sent for sent in load.sent if sent.status not in (200, 503, None)]
-    Comparison(load.sent, Store(daemon.data)).check()
+    Comparison(load.sent, daemon.store()).check()
 
 
 def test_second_daemon_on_the_same_file_is_refused(site):
@@ -694,9 +668,9 @@ def test_slow_reader_does_not_delay_senders(site):
     reader.close()
 
 
-def test_many_bodies_to_decode_at_once(site):
+def test_many_bodies_to_decode_at_once(any_site):
     """More large bodies than decoders: all are taken, none is mixed up with another."""
-    daemon, now = site.daemon(), time.time_ns()
+    daemon, now = any_site.daemon(), time.time_ns()
     traces = [new_trace_id() for _ in range(12)]
     replies = []
 
@@ -713,6 +687,7 @@ def test_many_bodies_to_decode_at_once(site):
     for thread in threads:
         thread.join()
     assert [reply.status for reply in replies] == [200] * 12
-    stored = Store(daemon.data).query(
-        "select lower(hex(trace_id)), name, count(*) from spans group by 1, 2")
+    store = daemon.store()
+    stored = store.query(
+        f"select {store.HEX('trace_id')}, name, count(*) from spans group by 1, 2")
     assert sorted(stored) == sorted((t, f"body {i}", 1000 + i) for i, t in enumerate(traces))

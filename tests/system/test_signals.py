@@ -11,24 +11,13 @@ import msgpack
 import pytest
 
 from lib import http
-from lib.store import Store
+from lib.client import counts, read
 from lib.telemetry import (mixed, new_span_id, new_trace_id, otlp_request, pb_bytes, pb_span,
                            pb_traces)
 
 SDK = pathlib.Path(__file__).resolve().parents[1] / "data" / "otlp"
 PROTOBUF, JSON, MSGPACK = "application/x-protobuf", "application/json", "application/msgpack"
 FORMS = {"protobuf": (".pb", PROTOBUF), "json": (".json", JSON)}
-
-
-def counts(reply):
-    return tuple(int(reply.headers["mcpd-" + name])
-                 for name in ("accepted", "duplicate", "rejected"))
-
-
-def read(daemon, path):
-    reply = http.get(daemon.port, path)
-    assert reply.status == 200, reply
-    return json.loads(reply.body)
 
 
 def plain_value(value):
@@ -61,9 +50,9 @@ def post_twice(daemon, path, body, content_type, expected, headers=()):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_sdk_logs_come_back_item_by_item(site, form):
+def test_sdk_logs_come_back_item_by_item(any_site, form):
     suffix, content_type = FORMS[form]
-    daemon = site.daemon()
+    daemon = any_site.daemon()
     post_twice(daemon, "/v1/logs", (SDK / f"sdk-logs{suffix}").read_bytes(), content_type, 5)
     sent = json.loads((SDK / "sdk-logs.json").read_text())["resourceLogs"][0]
     records = {int(r["timeUnixNano"]): r for r in sent["scopeLogs"][0]["logRecords"]}
@@ -81,9 +70,9 @@ def test_sdk_logs_come_back_item_by_item(site, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_sdk_metrics_come_back_item_by_item(site, form):
+def test_sdk_metrics_come_back_item_by_item(any_site, form):
     suffix, content_type = FORMS[form]
-    daemon = site.daemon()
+    daemon = any_site.daemon()
     post_twice(daemon, "/v1/metrics", (SDK / f"sdk-metrics{suffix}").read_bytes(), content_type, 4)
     stored = {m["name"]: m for m in read(daemon, "/v1/metrics")["metrics"]}
     usage = stored["gen_ai.client.token.usage"]
@@ -136,14 +125,14 @@ def check_native_events(daemon, events):
     assert (run["id"], run["state"], run["trace_id"]) == ("r1", "running", trace_id)
 
 
-def test_native_events_of_all_types(site):
-    daemon, events = site.daemon(), native_events()
+def test_native_events_of_all_types(any_site):
+    daemon, events = any_site.daemon(), native_events()
     post_twice(daemon, "/v1/ingest", json.dumps({"schema": 1, "events": events}).encode(), JSON, 6)
     check_native_events(daemon, events)
 
 
-def test_native_events_in_msgpack(site):
-    daemon, events = site.daemon(), native_events()
+def test_native_events_in_msgpack(any_site):
+    daemon, events = any_site.daemon(), native_events()
     body = msgpack.packb({"schema": 1, "events": [
         {**e, **{k: bytes.fromhex(e[k]) for k in ("trace_id", "span_id") if k in e}}
         for e in events]})
@@ -151,20 +140,20 @@ def test_native_events_in_msgpack(site):
     check_native_events(daemon, events)
 
 
-def test_identity_alone_stops_a_resend_of_every_type(site):
+def test_identity_alone_stops_a_resend_of_every_type(any_site):
     """Logs and metrics by key and index, scores by id or content, runs by id and state."""
-    daemon, events = site.daemon(), native_events()
+    daemon, events = any_site.daemon(), native_events()
     body = json.dumps({"schema": 1, "events": events}).encode()
     assert counts(http.post(daemon.port, "/v1/ingest", body)) == (6, 0, 0)
-    assert Store(daemon.data).forget_keys() == 1
+    assert daemon.store().forget_keys() == 1
     assert counts(http.post(daemon.port, "/v1/ingest", body)) == (0, 6, 0)
     # Another key: the score without an id is known by what it says of what.
     again = json.dumps({"schema": 1, "events": events[1:3]}).encode()
     assert counts(http.post(daemon.port, "/v1/ingest", again)) == (0, 2, 0)
 
 
-def test_run_changes_until_it_has_ended(site):
-    daemon, now = site.daemon(), time.time_ns()
+def test_run_changes_until_it_has_ended(any_site):
+    daemon, now = any_site.daemon(), time.time_ns()
 
     def post(**members):
         body = json.dumps({"schema": 1, "events": [{"type": "run", "id": "r", **members}]})
@@ -179,10 +168,10 @@ def test_run_changes_until_it_has_ended(site):
     assert (run["state"], run["start_ns"], run["end_ns"]) == ("done", now, now + 5)
 
 
-def test_evaluation_of_a_span_is_a_score_too(site):
+def test_evaluation_of_a_span_is_a_score_too(any_site):
     """The event in which OpenTelemetry tells of an evaluation: stored as it is and as a score, once,
     counted as the one span that was sent."""
-    daemon, now = site.daemon(), time.time_ns()
+    daemon, now = any_site.daemon(), time.time_ns()
     span = {"type": "span", "trace_id": new_trace_id(), "span_id": new_span_id(), "name": "chat m",
             "kind": "client", "start_ns": now, "end_ns": now + 5, "events": [
                 {"ts_ns": now, "name": "gen_ai.evaluation.result", "attrs": {
@@ -190,7 +179,7 @@ def test_evaluation_of_a_span_is_a_score_too(site):
                     "gen_ai.evaluation.explanation": "to the point"}}]}
     body = json.dumps({"schema": 1, "events": [span]}).encode()
     post_twice(daemon, "/v1/ingest", body, JSON, 1)
-    Store(daemon.data).forget_keys()
+    daemon.store().forget_keys()
     assert counts(http.post(daemon.port, "/v1/ingest", body)) == (0, 1, 0)
     score, = read(daemon, "/v1/scores")["scores"]
     assert (score["name"], score["value"], score["source"]) == ("relevance", 0.9, "otel")
@@ -199,8 +188,8 @@ def test_evaluation_of_a_span_is_a_score_too(site):
     assert stored["events"][0]["name"] == "gen_ai.evaluation.result"
 
 
-def test_sessions_are_sums_over_traces(site):
-    daemon = site.daemon()
+def test_sessions_are_sums_over_traces(any_site):
+    daemon = any_site.daemon()
     for request in mixed(10):
         assert http.request(daemon.port, "POST", request.path, request.body,
                             request.all_headers()).status == 200
@@ -214,8 +203,8 @@ def test_sessions_are_sums_over_traces(site):
     assert one["session"] == "conv-1"
 
 
-def test_one_session_with_its_traces(site):
-    daemon, now = site.daemon(), time.time_ns()
+def test_one_session_with_its_traces(any_site):
+    daemon, now = any_site.daemon(), time.time_ns()
     for session, traces in (("a+b&c=d/e", 3), ("other", 1)):
         events = [{"type": "span", "trace_id": new_trace_id(), "span_id": new_span_id(), "name": "n",
                    "start_ns": now + i, "end_ns": now + i + 1,
@@ -235,8 +224,8 @@ def test_one_session_with_its_traces(site):
         assert reply.status == status and json.loads(reply.body)["error"]["message"], path
 
 
-def test_rejects_can_be_looked_up(site):
-    daemon = site.daemon()
+def test_rejects_can_be_looked_up(any_site):
+    daemon = any_site.daemon()
     events = native_events()[:1] + [{"type": "score", "id": f"bad{i}"} for i in range(60)]
     reply = http.post(daemon.port, "/v1/ingest", json.dumps({"schema": 1, "events": events}).encode())
     assert counts(reply) == (1, 0, 60)
@@ -250,9 +239,9 @@ def test_rejects_can_be_looked_up(site):
     assert page["rejects"][-1]["message"]
 
 
-def test_rejects_keep_the_event(site):
+def test_rejects_keep_the_event(any_site):
     """As it was sent, or in a form that the row names; cut, with its length; all of a batch."""
-    daemon = site.daemon()
+    daemon = any_site.daemon()
     good = native_events()[0]
     wrong = '{"type":"score",  "id":"w", "value":1e1}'
     large = {"type": "log", "id": "l", "body": "x" * 100_000, "attrs": {}}
@@ -286,9 +275,9 @@ def test_rejects_keep_the_event(site):
 
 
 @pytest.mark.parametrize("kind, path", [("logs", "/v1/logs"), ("metrics", "/v1/metrics")])
-def test_lists_in_pages_lose_nothing(site, kind, path):
+def test_lists_in_pages_lose_nothing(any_site, kind, path):
     """Many rows of the same moment: the cursor goes on by key."""
-    daemon, now = site.daemon(), time.time_ns()
+    daemon, now = any_site.daemon(), time.time_ns()
     events = [{"type": kind[:-1], "ts_ns": now + i // 40, "body": str(i), "name": str(i),
                "kind": "gauge", "value": i} for i in range(120)]
     post_twice(daemon, "/v1/ingest", json.dumps({"schema": 1, "events": events}).encode(), JSON, 120)
@@ -301,8 +290,8 @@ def test_lists_in_pages_lose_nothing(site, kind, path):
     assert seen == list(reversed(range(120)))
 
 
-def test_encodings(site):
-    daemon = site.daemon()
+def test_encodings(any_site):
+    daemon = any_site.daemon()
     for encoding, pack in (("deflate", zlib.compress), ("identity", bytes), ("zstd", zstd_raw)):
         request = otlp_request(1)
         reply = http.post(daemon.port, "/v1/traces", pack(request.body), PROTOBUF,
