@@ -233,6 +233,10 @@ void api_read_trace(void *arg, struct http_request *req, struct http_reply *repl
         refuse(req, reply, REFUSAL_NOT_FOUND, "a trace id is 32 hex digits");
         return;
     }
+    if (*req->query) {
+        refuse(req, reply, REFUSAL_BAD_PARAMETER, "one trace takes no parameters");
+        return;
+    }
     answer_init(&answer, listing_row(LISTING_TRACES), 0);
     int rc = read_trace(arg, &key, &answer, &err);
     json_out_str(&answer.out, "]}");

@@ -19,6 +19,9 @@
 /* A cursor is hex of: the key's type, the time, the key. */
 #define CURSOR_HEAD     (1 + 8)
 #define SEPARATORS_ROOM (LISTING_FILTERS_MAX + 16)
+/* Of a refusal: the names there are, and how much of the wrong one. */
+#define NAMES_MAX      1024
+#define NAME_SHOWN_MAX 64
 
 typedef int take_fn(struct parsed_query *self, const char *value);
 
@@ -293,6 +296,23 @@ static int take_value(struct parsed_query *self, struct slice name, const char *
     return -1;
 }
 
+/* "there is no parameter x, only from, to, ...": whoever mistyped one sees it. */
+static int refuse_name(const struct listing *listing, struct slice name, struct err *err)
+{
+    struct buf names;
+    buf_init(&names, NAMES_MAX);
+    int failed = 0;
+    for (size_t i = 0; i < PARAMETER_COUNT; i++)
+        failed |= buf_printf(&names, "%s%s", i ? ", " : "", parameters[i].name);
+    for (const struct filter *filter = listing->filters; filter->name; filter++)
+        failed |= buf_printf(&names, ", %s", filter->name);
+    int shown = name.len < NAME_SHOWN_MAX ? (int)name.len : NAME_SHOWN_MAX;
+    err_set(err, "there is no parameter %.*s, only %s", shown, name.data,
+            failed ? "others" : buf_cstr(&names));
+    buf_fini(&names);
+    return -1;
+}
+
 static int take_part(struct parsed_query *self, struct slice part, bool *is_given, struct err *err)
 {
     const char *equals = memchr(part.data, '=', part.len);
@@ -304,7 +324,7 @@ static int take_part(struct parsed_query *self, struct slice part, bool *is_give
     if (take_value(self, name, value, is_given, &allowed) == 0)
         return 0;
     if (!allowed)
-        return err_set(err, "there is no parameter " SLICE_FORMAT, SLICE_ARGS(name));
+        return refuse_name(self->list.listing, name, err);
     if (self->reason.text[0])
         return err_set(err, SLICE_FORMAT ": %s", SLICE_ARGS(name), self->reason.text);
     return err_set(err, SLICE_FORMAT " must be %s", SLICE_ARGS(name), allowed);
