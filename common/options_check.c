@@ -86,6 +86,16 @@ static int check_keys(const struct text_list *keys, struct err *err)
     return 0;
 }
 
+/* Never shows the value, which may hold a password. */
+static int check_runs(const char *given, struct err *err)
+{
+    bool is_url =
+        strncmp(given, "postgres://", 11) == 0 || strncmp(given, "postgresql://", 13) == 0;
+    if (!*given || is_url || strcmp(given, "embedded") == 0 || strcmp(given, "off") == 0)
+        return 0;
+    return err_set(err, "--runs-data: embedded, a postgres:// URL or off is wanted");
+}
+
 int options_check(const struct options *self, enum role_bits role, struct err *err)
 {
     for (size_t i = 0; i < self->admin_listen.count; i++)
@@ -102,6 +112,8 @@ int options_check(const struct options *self, enum role_bits role, struct err *e
     if ((role & R_GATEWAY) && check_brokers(self, GATEWAY_BROKERS_MAX, err) == -1)
         return -1;
     if ((role & R_COURIER) && check_brokers(self, 1, err) == -1)
+        return -1;
+    if ((role & R_DAEMON) && check_runs(self->runs_data, err) == -1)
         return -1;
     if ((role & (R_RELAY | R_BROKER | R_DAEMON)) && !*self->data)
         return err_set(err, "--data: an empty path is refused");

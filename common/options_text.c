@@ -152,6 +152,23 @@ static void print_relay(const struct options *self, FILE *out)
     free(spool);
 }
 
+/* URLs hold passwords and are not shown. */
+static void print_daemon(const struct options *self, FILE *out)
+{
+    char time[OPTION_NUMBER_MAX];
+    const char *runs = self->runs_data;
+    option_format(OPTION_MS, self->idempotency_ttl, time);
+    if (*self->store)
+        fprintf(out, OPTIONS_LABEL "data in a Postgres, shared", "daemon");
+    else
+        fprintf(out, OPTIONS_LABEL "data at %s", "daemon", self->data);
+    if (strcmp(runs, "embedded") == 0)
+        fprintf(out, "; runs at %s", self->data);
+    else if (*runs)
+        fprintf(out, "; runs %s", strcmp(runs, "off") == 0 ? "off" : "in a Postgres");
+    fprintf(out, "; keys of requests remembered for %s\n", time);
+}
+
 void options_print(const struct options *self, FILE *out)
 {
     char time[OPTION_NUMBER_MAX];
@@ -160,9 +177,7 @@ void options_print(const struct options *self, FILE *out)
     option_format(OPTION_MS, self->lease, time);
     fprintf(out, OPTIONS_LABEL "leases of %s\n", "broker", time);
     fprintf(out, OPTIONS_LABEL "%llu worker(s)\n", "courier", (unsigned long long)self->workers);
-    option_format(OPTION_MS, self->idempotency_ttl, time);
-    fprintf(out, OPTIONS_LABEL "data at %s; keys of requests remembered for %s\n", "daemon",
-            self->data, time);
+    print_daemon(self, out);
     fprintf(out, OPTIONS_LABEL, "admin");
     if (self->admin_listen.count > 0)
         print_list(&self->admin_listen, out);

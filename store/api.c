@@ -152,11 +152,14 @@ static void answer_end(struct answer *answer, int rc, const struct http_request 
 static int list(struct daemon *daemon, const struct list_query *query, row_sink *sink,
                 struct answer *answer, struct err *err)
 {
-    backend_conn_t *conn = readers_take(daemon->readers, query->deadline_ms);
+    bool is_of_runs =
+        query->listing == listing_row(LISTING_RUNS) && daemon->runs_place == RUNS_APART;
+    const struct opened_store *source = is_of_runs ? &daemon->runs : &daemon->main;
+    backend_conn_t *conn = readers_take(source->readers, query->deadline_ms);
     if (!conn)
         return err_set(err, "too many are reading; try again");
-    int rc = daemon->backend->list(conn, query, sink, answer, err);
-    readers_give_back(daemon->readers, &conn);
+    int rc = source->backend->list(conn, query, sink, answer, err);
+    readers_give_back(source->readers, &conn);
     return rc;
 }
 
@@ -213,11 +216,12 @@ void api_list(void *arg, struct http_request *req, struct http_reply *reply)
 static int read_trace(struct daemon *daemon, const struct trace_key *key, struct answer *answer,
                       struct err *err)
 {
-    backend_conn_t *conn = readers_take(daemon->readers, key->deadline_ms);
+    backend_conn_t *conn = readers_take(daemon->main.readers, key->deadline_ms);
     if (!conn)
         return err_set(err, "too many are reading; try again");
-    int rc = daemon->backend->read_trace(conn, key, write_trace_head, write_list_row, answer, err);
-    readers_give_back(daemon->readers, &conn);
+    int rc =
+        daemon->main.backend->read_trace(conn, key, write_trace_head, write_list_row, answer, err);
+    readers_give_back(daemon->main.readers, &conn);
     return rc;
 }
 

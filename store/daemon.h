@@ -13,10 +13,10 @@
 #include "store/gate.h"
 #include "store/keys.h"
 #include "store/leading.h"
+#include "store/opened_store.h"
 #include "store/passes.h"
-#include "store/readers.h"
+#include "store/runs.h"
 #include "store/settings_watch.h"
-#include "store/writer.h"
 
 /* The counters of one door, by result. */
 struct ingest_series {
@@ -27,10 +27,9 @@ struct ingest_series {
 
 struct daemon {
     const struct options *options;
-    const struct backend *backend;
-    backend_store_t *store;
-    writer_t *writer;
-    readers_t *readers;
+    struct opened_store main;
+    struct opened_store runs; /* open where runs are kept apart */
+    enum runs_place runs_place;
     struct gate gate;
     settings_watch_t *settings;
     keys_t *keys;

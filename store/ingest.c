@@ -85,16 +85,38 @@ static void count_results(const struct ingest_series *series, const struct backe
     metric_series_add(series->rejected, counts->rejected);
 }
 
+/* Stores the runs of a request first: what fails then is sent again as a whole, and they are known
+ * by their own key. */
+static enum writer_verdict store_apart(struct daemon *daemon, struct backend_request **request_p,
+                                       uint64_t deadline_ms)
+{
+    struct backend_request *runs = runs_take_out(*request_p);
+    enum writer_verdict verdict = WRITER_STORED;
+    if (runs)
+        verdict = writer_store(daemon->runs.writer, &runs, deadline_ms);
+    /* Rejected events are kept with the rest even where all of that is rejected. */
+    bool has_rest =
+        (*request_p)->batch.event_count > 0 || (runs && (*request_p)->batch.rejected > 0);
+    if (verdict == WRITER_STORED && has_rest)
+        verdict = writer_store(daemon->main.writer, request_p, deadline_ms);
+    if (verdict == WRITER_STORED && runs)
+        runs_add_counts(*request_p, runs);
+    backend_request_destroy(&runs);
+    return verdict;
+}
+
 /* Stores the decoded request and answers. */
 static void store(struct daemon *daemon, enum ingest_door door, struct backend_request **request_p,
                   const struct http_request *req, struct http_reply *reply)
 {
     struct backend_request *request = *request_p;
     enum writer_verdict verdict = WRITER_STORED;
-    if (request->batch.event_count > 0)
-        verdict = writer_store(daemon->writer, request_p, req->deadline_ms);
-    else
+    if (request->batch.event_count == 0)
         request->counts.rejected = request->batch.rejected; /* nothing to store, not even a key */
+    else if (daemon->runs_place == RUNS_APART)
+        verdict = store_apart(daemon, request_p, req->deadline_ms);
+    else
+        verdict = writer_store(daemon->main.writer, request_p, req->deadline_ms);
 
     if (verdict == WRITER_AWAY) {
         refuse(req, reply, REFUSAL_STORE_AWAY, "the store cannot take this now; send again");
@@ -155,6 +177,8 @@ static void ingest(struct daemon *daemon, enum ingest_door door, const struct ht
     request->holder = req->holder;
     request->project = request->holder.project;
     unsigned types = scope == GRANT_SC ? EVENT_BIT(EVENT_SCORE) : EVENT_BITS_ALL;
+    if (daemon->runs_place == RUNS_OFF)
+        types &= ~EVENT_BIT(EVENT_RUN);
     enum batch_result result = decode(daemon, req, format, types, request, &err);
     size_t held_bytes = batch_bytes(&request->batch);
     gate_leave(&daemon->gate, held_bytes);

@@ -8,14 +8,13 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/version.h"
 #include "proto/otlp_reply.h"
 #include "store/api.h"
-#include "store/backend_pg.h"
-#include "store/backend_sqlite.h"
 #include "store/daemon.h"
 #include "store/ingest.h"
 #include "store/pass_steps.h"
@@ -48,10 +47,13 @@ static const char *const door_labels[DOOR_COUNT] = {
 static int readiness(void *arg, struct buf *text)
 {
     struct daemon *self = arg;
-    bool is_ready = writer_is_ready(self->writer, clock_mono_ms());
-    if (buf_add_str(text, is_ready ? "ok" : "store unavailable") == -1)
-        return 503;
-    return is_ready ? 200 : 503;
+    uint64_t now_ms = clock_mono_ms();
+    const char *state = "ok";
+    if (!opened_store_is_ready(&self->main, now_ms))
+        state = "store unavailable";
+    else if (!opened_store_is_ready(&self->runs, now_ms))
+        state = "store of runs unavailable";
+    return buf_add_str(text, state) == 0 && strcmp(state, "ok") == 0 ? 200 : 503;
 }
 
 static bool find_key(void *arg, struct slice key, struct key_holder *holder)
@@ -89,9 +91,8 @@ static void stop(void **self_p)
     if (self->door)
         httpd_drain(self->door);
     httpd_destroy(&self->door);
-    readers_destroy(&self->readers);
-    writer_destroy(&self->writer);
-    self->backend->close(&self->store);
+    opened_store_close(&self->runs);
+    opened_store_close(&self->main);
     keys_destroy(&self->keys);
     settings_watch_destroy(&self->settings);
     gate_fini(&self->gate);
@@ -113,7 +114,7 @@ static void open_series(struct daemon *self)
 static int start_passes(struct daemon *self, const char *name, struct err *err)
 {
     uint64_t pass_ms = self->options->pass_interval;
-    self->leading = leading_new(self->backend, self->store, pass_ms, err);
+    self->leading = leading_new(self->main.backend, self->main.store, pass_ms, err);
     if (!self->leading)
         return -1;
     self->replica = (struct replica){
@@ -124,8 +125,8 @@ static int start_passes(struct daemon *self, const char *name, struct err *err)
         .recent_ms = 3 * pass_ms,
     };
     struct passes_config config = {
-        .backend = self->backend,
-        .store = self->store,
+        .backend = self->main.backend,
+        .store = self->main.store,
         .leading = self->leading,
         .pass_ms = pass_ms,
         .steps = pass_steps,
@@ -135,9 +136,14 @@ static int start_passes(struct daemon *self, const char *name, struct err *err)
     return self->passes ? 0 : -1;
 }
 
-static const char *where_of(const struct options *options)
+static int open_stores(struct daemon *self, struct err *err)
 {
-    return *options->store ? options->store : options->data;
+    const struct options *options = self->options;
+    const char *where_runs = NULL;
+    if (opened_store_open(&self->main, *options->store ? options->store : options->data, err) == -1)
+        return -1;
+    self->runs_place = runs_place(options, &where_runs);
+    return self->runs_place == RUNS_APART ? opened_store_open(&self->runs, where_runs, err) : 0;
 }
 
 static int open_parts(struct daemon *self, const struct role_env *env, struct err *err)
@@ -148,14 +154,7 @@ static int open_parts(struct daemon *self, const struct role_env *env, struct er
     self->settings = settings_watch_new(self->options, err);
     if (!self->settings)
         return -1;
-    self->store = self->backend->open(where_of(self->options), err);
-    if (!self->store)
-        return -1;
-    self->writer = writer_new(self->backend, self->store, err);
-    if (!self->writer)
-        return -1;
-    self->readers = readers_new(self->backend, self->store, err);
-    if (!self->readers)
+    if (open_stores(self, err) == -1)
         return -1;
     if (start_passes(self, env->name, err) == -1)
         return -1;
@@ -168,11 +167,10 @@ static void *start(const struct role_env *env, struct err *err)
     struct daemon *self = calloc(1, sizeof *self);
     assert(self);
     self->options = env->options;
-    self->backend = *self->options->store ? &backend_pg : &backend_sqlite;
     gate_init(&self->gate, INGEST_DECODERS, self->options->max_inflight_bytes);
     open_series(self);
     if (open_parts(self, env, err) == 0) {
-        log_at(LEVEL_INFO, "store.open", NULL, LOG_TEXT("backend", self->backend->name),
+        log_at(LEVEL_INFO, "store.open", NULL, LOG_TEXT("backend", self->main.backend->name),
                LOG_TEXT("data", *self->options->store ? "(shared)" : self->options->data));
         return self;
     }
