@@ -35,7 +35,8 @@ static const struct curl_row curl_rows[] = {
 
 static struct outcome of_status(const struct attempt_facts *facts)
 {
-    if (facts->status == 503 && facts->says_in_flight)
+    if ((facts->status == 503 && facts->says_in_flight) ||
+        (facts->status == 429 && facts->says_quota))
         return (struct outcome){.class = OUTCOME_WAIT};
     if (facts->status == 417 && facts->has_asked)
         return (struct outcome){.class = OUTCOME_AGAIN};

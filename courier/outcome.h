@@ -29,6 +29,7 @@ struct attempt_facts {
     bool has_our_key;    /* the upstream was shown a key of ours */
     bool has_asked;      /* the request carried Expect: 100-continue */
     bool says_in_flight; /* the answer said that another copy is being stored */
+    bool says_quota;     /* ... that the sender's project has used up its quota */
 };
 
 struct outcome {

@@ -27,8 +27,9 @@
 #define DNS_CACHE_S       30L
 #define SLOW_BYTES_PER_S  1024L
 #define SLOW_S            15L
-#define IN_FLIGHT_HEADER  "mcpd-wait"
-#define IN_FLIGHT_VALUE   "in-flight"
+#define WAIT_HEADER       "mcpd-wait"
+#define WAIT_IN_FLIGHT    "in-flight"
+#define WAIT_QUOTA        "quota"
 
 struct push {
     CURL *easy;
@@ -305,8 +306,9 @@ static struct slice answer_header(push_t *self, const char *name)
 
 static void read_headers(push_t *self, uint64_t wall_s, struct push_result *result)
 {
-    struct slice wait = answer_header(self, IN_FLIGHT_HEADER);
-    result->facts.says_in_flight = slice_equals_nocase(slice_trim(wait), IN_FLIGHT_VALUE);
+    struct slice wait = slice_trim(answer_header(self, WAIT_HEADER));
+    result->facts.says_in_flight = slice_equals_nocase(wait, WAIT_IN_FLIGHT);
+    result->facts.says_quota = slice_equals_nocase(wait, WAIT_QUOTA);
     /* Two lookups, each of which moves libcurl's scratch header: the first value is copied. */
     struct slice value = answer_header(self, "Retry-After");
     if (value.len == 0)

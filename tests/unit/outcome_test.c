@@ -85,6 +85,18 @@ static void another_copy_being_stored_cools_nobody(void **state)
     assert_int_equal(outcome_of(&facts).class, OUTCOME_HARD);
 }
 
+/* One project's quota must not keep the others' requests from the upstream. */
+static void a_project_over_its_quota_cools_nobody(void **state)
+{
+    (void)state;
+    struct attempt_facts facts = {.status = 429, .is_sent = true, .says_quota = true};
+    assert_int_equal(outcome_of(&facts).class, OUTCOME_WAIT);
+    facts.has_our_key = true;
+    assert_int_equal(outcome_of(&facts).class, OUTCOME_WAIT);
+    facts.status = 503; /* the header means this with 429 only */
+    assert_int_equal(outcome_of(&facts).class, OUTCOME_HARD);
+}
+
 static void a_refused_expect_is_taken_back(void **state)
 {
     (void)state;
@@ -167,6 +179,7 @@ int main(void)
         cmocka_unit_test(each_status_has_its_class),
         cmocka_unit_test(an_answer_that_is_no_http_is_the_upstreams_trouble),
         cmocka_unit_test(another_copy_being_stored_cools_nobody),
+        cmocka_unit_test(a_project_over_its_quota_cools_nobody),
         cmocka_unit_test(a_refused_expect_is_taken_back),
         cmocka_unit_test(each_curl_result_has_its_class),
         cmocka_unit_test(a_timeout_before_sending_is_not_ambiguous),
