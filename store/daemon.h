@@ -15,6 +15,7 @@
 #include "store/leading.h"
 #include "store/opened_store.h"
 #include "store/passes.h"
+#include "store/quotas.h"
 #include "store/runs.h"
 #include "store/settings_watch.h"
 
@@ -33,6 +34,7 @@ struct daemon {
     struct gate gate;
     settings_watch_t *settings;
     keys_t *keys;
+    quotas_t *quotas;
     leading_t *leading;
     passes_t *passes;
     struct replica replica; /* as others see this daemon, but for its config_hash, which changes;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/clock.h"
 #include "proto/otlp_reply.h"
 #include "proto/json_out.h"
 #include "store/refusal.h"
@@ -140,4 +141,45 @@ void ingest_reply(const struct http_request *req, const struct backend_request *
     if (is_all_rejected)
         reply->status = 400;
     add_count_headers(counts, reply);
+}
+
+/* The header mcpd-wait tells a courier that the upstream is well. */
+static void add_quota_headers(const struct quota_refusal *refusal, struct http_reply *reply)
+{
+    const char *dimension = quota_dimension_name(refusal->dimension);
+    if (buf_printf(&reply->scratch,
+                   "RateLimit-Policy: \"%s\";q=%llu;w=%d\r\nRateLimit: \"%s\";r=%llu;t=%llu\r\n"
+                   "mcpd-wait: quota\r\n",
+                   dimension, (unsigned long long)refusal->ceiling, QUOTA_SECONDS, dimension,
+                   (unsigned long long)refusal->lack.left,
+                   (unsigned long long)refusal->lack.wait_s) == 0)
+        reply->extra_headers = buf_cstr(&reply->scratch);
+}
+
+void ingest_reply_quota(const struct http_request *req, const struct quota_refusal *refusal,
+                        struct http_reply *reply)
+{
+    bool is_final = refusal->lack.wait_s == 0;
+    const char *dimension = quota_dimension_name(refusal->dimension);
+    char text[MESSAGE_MAX];
+    snprintf(text, sizeof text,
+             is_final ? "the request has more %s than the project's ceiling for a minute, %llu: "
+                        "send it in smaller parts"
+                      : "the project has used up its %s for a minute, %llu; send again",
+             dimension, (unsigned long long)refusal->ceiling);
+    refuse(req, reply, is_final ? REFUSAL_OVER_CEILING : REFUSAL_QUOTA, text);
+    if (!is_final) {
+        /* Those who were refused together do not come back together. */
+        reply->retry_after_s = (int)refusal->lack.wait_s + (clock_random_unit() < 0.5 ? 0 : 1);
+        add_quota_headers(refusal, reply);
+    }
+    if (otlp_is_path(req->path))
+        return;
+    buf_reset(&reply->body);
+    if (buf_printf(&reply->body,
+                   "{\"error\":{\"code\":\"%s\",\"dimension\":\"%s\",\"limit\":%llu,"
+                   "\"message\":\"%s\"}}",
+                   is_final ? "over_ceiling" : "quota", dimension,
+                   (unsigned long long)refusal->ceiling, text) == -1)
+        buf_reset(&reply->body);
 }

@@ -94,6 +94,7 @@ static void stop(void **self_p)
     opened_store_close(&self->runs);
     opened_store_close(&self->main);
     keys_destroy(&self->keys);
+    quotas_destroy(&self->quotas);
     settings_watch_destroy(&self->settings);
     gate_fini(&self->gate);
     free(self);
@@ -168,6 +169,7 @@ static void *start(const struct role_env *env, struct err *err)
     assert(self);
     self->options = env->options;
     gate_init(&self->gate, INGEST_DECODERS, self->options->max_inflight_bytes);
+    self->quotas = quotas_new();
     open_series(self);
     if (open_parts(self, env, err) == 0) {
         log_at(LEVEL_INFO, "store.open", NULL, LOG_TEXT("backend", self->main.backend->name),
