@@ -23,6 +23,12 @@ void backend_request_destroy(struct backend_request **request_p)
     free(request);
 }
 
+void backend_request_of(struct backend_request *request, const char *project)
+{
+    snprintf(request->project_name, sizeof request->project_name, "%s", project);
+    request->project = request->project_name;
+}
+
 void backend_request_refuse(struct backend_request *request, size_t position)
 {
     request->refused =

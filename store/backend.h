@@ -33,8 +33,8 @@ struct backend_counts {
 
 /* One ingest request, decoded, and what became of it. */
 struct backend_request {
-    const char *project;              /* lives as long as the request */
-    struct key_holder holder;         /* where project points to */
+    const char *project; /* lives as long as the request; see backend_request_of */
+    char project_name[GRANT_PROJECT_MAX + 1];
     uint8_t key[BACKEND_DIGEST_LEN];  /* digest of the request's idempotency key */
     uint8_t body[BACKEND_DIGEST_LEN]; /* digest of the decoded body */
     uint64_t key_ttl_s;
@@ -51,6 +51,8 @@ struct backend_request {
 /* Zeroed, its batch ready for a decoder. */
 struct backend_request *backend_request_new(void) MUST_USE;
 void backend_request_destroy(struct backend_request **request_p);
+/* Sets its project, as a copy. */
+void backend_request_of(struct backend_request *request, const char *project);
 /* Notes that the database refused the event at this position of the batch. */
 void backend_request_refuse(struct backend_request *request, size_t position);
 

@@ -225,8 +225,7 @@ static void take(const struct intake *intake)
     }
     struct err err = {{0}};
     struct backend_request *request = backend_request_new();
-    request->holder = req->holder;
-    request->project = request->holder.project;
+    backend_request_of(request, req->holder.project);
     unsigned types = req->holder.scope == GRANT_SC ? EVENT_BIT(EVENT_SCORE) : EVENT_BITS_ALL;
     if (daemon->runs_place == RUNS_OFF)
         types &= ~EVENT_BIT(EVENT_RUN);

@@ -67,7 +67,7 @@ struct backend_request *runs_take_out(struct backend_request *request)
     batch->event_count = kept;
     if (!runs)
         return NULL;
-    runs->project = request->project;
+    backend_request_of(runs, request->project);
     runs->key_ttl_s = request->key_ttl_s;
     memcpy(runs->body, request->body, sizeof runs->body);
     make_key(runs, request->key);
