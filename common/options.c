@@ -224,14 +224,19 @@ static int set_value(struct options *self, const struct option_row *row, const c
     return set_number(self, row, source, text, err);
 }
 
+static bool begins_url(const char *text)
+{
+    text += strspn(text, " \t");
+    return strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
+}
+
 /* A comma ends a list's item; in a list of URLs only where another URL follows, since a URL may
  * hold commas. */
 static size_t item_length(const char *text)
 {
-    bool is_url = strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
+    bool is_url = begins_url(text);
     size_t len = strcspn(text, ",");
-    while (is_url && text[len] && strncmp(text + len + 1, "http://", 7) != 0 &&
-           strncmp(text + len + 1, "https://", 8) != 0)
+    while (is_url && text[len] && !begins_url(text + len + 1))
         len += 1 + strcspn(text + len + 1, ",");
     return len;
 }

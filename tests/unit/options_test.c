@@ -66,6 +66,20 @@ static void a_list_is_replaced_whole_by_a_flag(void **state)
     options_fini(&options);
 }
 
+static void a_list_of_urls_may_have_blanks_behind_its_commas(void **state)
+{
+    (void)state;
+    struct options options;
+    struct err err;
+    const char *const variables[] = {"MCPD_UPSTREAMS= http://a:1/x, y timeout=1s, https://b:2",
+                                     NULL};
+    assert_int_equal(parse(&options, R_RELAY, ARGS(NULL), variables, &err), 0);
+    assert_int_equal(options.upstream.count, 2);
+    assert_string_equal(options.upstream.items[0], "http://a:1/x, y timeout=1s");
+    assert_string_equal(options.upstream.items[1], "https://b:2");
+    options_fini(&options);
+}
+
 static void bad_settings_are_named(void **state)
 {
     (void)state;
@@ -190,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flag_beats_variable_beats_default),
         cmocka_unit_test(a_list_is_replaced_whole_by_a_flag),
+        cmocka_unit_test(a_list_of_urls_may_have_blanks_behind_its_commas),
         cmocka_unit_test(bad_settings_are_named),
         cmocka_unit_test(a_key_or_consent_opens_addresses_beyond_loopback),
         cmocka_unit_test(secrets_are_wiped_from_arguments),
