@@ -9,16 +9,10 @@ FROM ${BASE_IMAGE} AS build
 WORKDIR /src
 COPY tests/setup.sh tests/
 RUN tests/setup.sh build && rm -rf /var/lib/apt/lists/*
-COPY Makefile mcpd.c ./
-COPY common common
-COPY proto proto
-COPY gateway gateway
-COPY broker broker
-COPY courier courier
-COPY store store
-RUN make -j"$(nproc)" build/mcpd
-# The packages of the libraries it is linked with; the other image installs just those.
-RUN objdump -p build/mcpd | awk '$1 == "NEEDED" { print "*/" $2 }' | xargs dpkg -S | cut -d: -f1 | \
+COPY . .
+# With the packages of the libraries it is linked with: the other image installs just those.
+RUN make -j"$(nproc)" build/mcpd && \
+    objdump -p build/mcpd | awk '$1 == "NEEDED" { print "*/" $2 }' | xargs dpkg -S | cut -d: -f1 | \
     sort -u >build/packages && cat build/packages
 
 FROM ${BASE_IMAGE}
@@ -26,12 +20,12 @@ COPY --from=build /src/build/packages /usr/share/mcpd/packages
 RUN apt-get update -q && \
     DEBIAN_FRONTEND=noninteractive xargs -a /usr/share/mcpd/packages \
         apt-get install -y -q --no-install-recommends ca-certificates && \
-    rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
-# A number, so that a cluster can see that it is not root's; the folder's owner becomes the volume's.
-RUN groupadd --gid 10317 mcpd && \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log && \
+    groupadd --gid 10317 mcpd && \
     useradd --uid 10317 --gid mcpd --no-create-home --home-dir /var/lib/mcpd --shell /usr/sbin/nologin mcpd && \
     install -d -o mcpd -g mcpd -m 700 /var/lib/mcpd
 COPY --from=build /src/build/mcpd /usr/local/bin/mcpd
+# A number, so that a cluster can see that it is not root's; the folder's owner becomes the volume's.
 USER 10317:10317
 WORKDIR /var/lib/mcpd
 VOLUME /var/lib/mcpd
