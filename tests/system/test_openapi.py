@@ -11,9 +11,10 @@ import jsonschema
 import pytest
 import yaml
 
-from lib import http
+from lib import http, settings
 from lib.process import ROOT, Site
 from lib.telemetry import native_request, new_span_id, new_trace_id
+from lib.wait import wait_until
 
 SPEC = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text(encoding="utf-8"))
 SDK = ROOT / "tests" / "data" / "otlp"
@@ -317,6 +318,21 @@ def test_keys_are_asked_for_as_documented(site):
                                  {"Content-Type": JSON, "x-mcpd-key": key})
             check_answer(method, path, reply)
             assert reply.status == (200 if is_open else status), (method, path, reply)
+
+
+def test_quotas_refuse_as_documented(site, tmp_path):
+    config = settings.write(tmp_path / "mcpd.yaml", keys=[settings.key("shop", "in", "shop")],
+                            projects={"shop": {"quota": {"requests": 2, "events": 50}}})
+    daemon = site.daemon(config=config)
+
+    def post(path, body):
+        reply = http.post(daemon.port, path, body, JSON, {"x-mcpd-key": "shop"})
+        return check_answer("POST", path, reply)
+    log = {"type": "log", "ts_ns": time.time_ns()}
+    reply = post("/v1/ingest", json.dumps({"events": [log] * 51}).encode())
+    assert (reply.status, json.loads(reply.body)["error"]["code"]) == (413, "over_ceiling")
+    wait_until(lambda: post("/v1/ingest", b'{"events":[]}').status == 429, what="a quota used up")
+    assert post("/v1/traces", b"{}").status == 429
 
 
 # The running relay
