@@ -9,7 +9,8 @@
 #include "common/clock.h"
 
 /* Between tries while the store does not answer; a quarter of P where that is shorter. */
-#define RETRY_MS 1000
+#define RETRY_MS     1000
+#define LIMIT_MAX_MS 5000
 /* Followers that wait for the same moment bid this long after it. */
 #define SPREAD_MIN_MS 50
 #define SPREAD_MAX_MS 250
@@ -26,12 +27,12 @@ uint64_t leader_trust_ms(uint64_t pass_ms)
 
 uint64_t leader_try_ms(uint64_t pass_ms)
 {
-    return pass_ms * 3 / 10;
+    return clock_sooner_ms(pass_ms * 3 / 10, LIMIT_MAX_MS);
 }
 
 uint64_t leader_fenced_ms(uint64_t pass_ms)
 {
-    return pass_ms / 10;
+    return clock_sooner_ms(pass_ms / 10, LIMIT_MAX_MS);
 }
 
 void leader_init(struct leader *self, uint64_t pass_ms, uint64_t now_ms)

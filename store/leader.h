@@ -19,8 +19,9 @@
 /* What follows from P. */
 uint64_t leader_ttl_ms(uint64_t pass_ms);    /* 2.5 P: the lease, by the database's clock */
 uint64_t leader_trust_ms(uint64_t pass_ms);  /* 2.3 P: the belief, from when it was asked for */
-uint64_t leader_try_ms(uint64_t pass_ms);    /* 0.3 P: one bid or renewal */
-uint64_t leader_fenced_ms(uint64_t pass_ms); /* 0.1 P: one fenced transaction, which delays bids */
+uint64_t leader_try_ms(uint64_t pass_ms);    /* 0.3 P, at most 5 s: one bid or renewal */
+uint64_t leader_fenced_ms(uint64_t pass_ms); /* 0.1 P, at most 5 s: a statement of a fenced
+                                                transaction, which delays bids */
 
 struct leader {
     uint64_t pass_ms;

@@ -16,7 +16,7 @@ typedef struct leading leading_t;
 /* Connects and starts. The store must outlive it. Null with the reason. */
 leading_t *leading_new(const struct backend *backend, backend_store_t *store, uint64_t pass_ms,
                        struct err *err) MUST_USE;
-/* Gives the lease up, where it is held, and ends the thread. Blocks for 0.6 P at most. Whoever
+/* Gives the lease up, where it is held, and ends the thread. Blocks for 10 s at most. Whoever
  * works under a claim must have ended before. */
 void leading_destroy(leading_t **self_p);
 

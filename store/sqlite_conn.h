@@ -68,8 +68,8 @@ void sqlite_conn_rollback(backend_conn_t *self);
 /* Writes SQLite's own words for the last failure. -1. */
 int sqlite_conn_error(backend_conn_t *self, const char *doing, struct err *err);
 
-/* Begins a fenced transaction, see struct lease_claim, and waits for the file at most the claim's
- * limit. BACKEND_OK: steps of the transaction may follow, then its commit, or a rollback. */
+/* Begins a fenced transaction, see struct lease_claim, and waits some seconds for the file.
+ * BACKEND_OK: steps of the transaction may follow, then its commit, or a rollback. */
 enum backend_status sqlite_fenced_begin(backend_conn_t *self, const struct lease_claim *claim,
                                         struct err *err) MUST_USE;
 /* BACKEND_OK or BACKEND_AWAY; the transaction is over either way. */

@@ -7,6 +7,10 @@
 #include "common/clock.h"
 #include "store/sqlite_conn.h"
 
+/* For a fenced transaction. The claim's limit is there for bidders that wait for the row, of which
+ * there are none; ingest, which never rests under load, makes way only now and then. */
+#define FILE_WAIT_MS 5000
+
 static void be_patient(backend_conn_t *self, uint64_t limit_ms)
 {
     sqlite3_busy_timeout(self->db, (int)clock_sooner_ms(limit_ms, INT32_MAX));
@@ -87,7 +91,7 @@ static enum backend_status check_claim(backend_conn_t *self, const struct lease_
 enum backend_status sqlite_fenced_begin(backend_conn_t *self, const struct lease_claim *claim,
                                         struct err *err)
 {
-    be_patient(self, claim->limit_ms);
+    be_patient(self, FILE_WAIT_MS);
     if (sqlite_conn_run(self, STATEMENT_BEGIN_WRITE, err) != SQLITE_OK)
         return BACKEND_AWAY;
     enum backend_status status = check_claim(self, claim, err);

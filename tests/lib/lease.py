@@ -5,6 +5,8 @@ Triggers write down every change of the lease and everything the leaders' passes
 number drawn while its row is locked, so that the order is the order in which things took effect."""
 import time
 
+import psycopg2
+
 from lib.wait import wait_until
 
 WATCH = """
@@ -19,7 +21,8 @@ create function watch_lease() returns trigger language plpgsql as $$ begin
   insert into watch_lease (holder, fence, expires_at) values (new.holder, new.fence, new.expires_at);
   return null; end $$;
 create function watch_writes() returns trigger language plpgsql as $$ begin
-  insert into watch_writes (step, fence) values (new.step, new.fence); return null; end $$;
+  insert into watch_writes (step, fence) values (new.step, new.fence);
+  perform pg_sleep(SLOW); return null; end $$;
 create trigger watch after insert or update on lease for each row execute function watch_lease();
 create trigger watch after insert or update on passes for each row execute function watch_writes();
 insert into watch_lease (holder, fence, expires_at) select holder, fence, expires_at from lease;
@@ -38,21 +41,38 @@ class Lease:
 
     def __init__(self, database):
         self.database = database
+        self._connection = None
 
-    def watch(self):
-        """From now on; the tables must be there."""
-        self.database.execute(WATCH)
+    def query(self, sql, *values):
+        """As Database.query, but over one connection, since this asks all the time."""
+        try:
+            self._connection = self._connection or self.database.connect()
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql, values)
+                return cursor.fetchall()
+        except psycopg2.OperationalError:
+            self._connection = None
+            return self.database.query(sql, *values)
+
+    def watch(self, slow_s=0.0):
+        """From now on; the tables must be there. Each write takes so much longer."""
+        self.database.execute(WATCH.replace("SLOW", str(slow_s)))
         return self
+
+    def is_writing(self):
+        """A leader is in the middle of a fenced write."""
+        return self.query("select 1 from pg_stat_activity where state = 'active'"
+                          " and query like 'INSERT INTO passes%%'")
 
     def leader(self):
         """(name of the replica, fence), or None while nobody holds the lease."""
-        rows = self.database.query(
+        rows = self.query(
             "select r.id, l.fence from lease l join replicas r on r.holder = l.holder"
             " where l.expires_at > clock_timestamp()")
         return rows[0] if rows else None
 
     def fence(self):
-        rows = self.database.query("select fence from lease")
+        rows = self.query("select fence from lease")
         return rows[0][0] if rows else 0
 
     def wait_leader(self, above=0, seconds=30.0):
@@ -66,35 +86,35 @@ class Lease:
                    lambda: f"{count} writes under fence {fence}, are {self.writes(fence)}")
 
     def writes(self, fence):
-        return self.database.query("select count(*) from watch_writes where fence = %s", fence)[0][0]
+        return self.query("select count(*) from watch_writes where fence = %s", fence)[0][0]
 
     def renewed(self):
         """A renewal has just come."""
-        before = self.database.query("select renewed_at from lease")
-        wait_until(lambda: self.database.query("select renewed_at from lease") != before,
+        before = self.query("select renewed_at from lease")
+        wait_until(lambda: self.query("select renewed_at from lease") != before,
                    what="a renewal", every=0.005)
 
     def check(self):
         """Never two writers past a fence, no fence given twice or falling. Returns how many writes
         and leaderships there were."""
-        strays = self.database.query(STRAYS)
+        strays = self.query(STRAYS)
         assert not strays, f"written under a fence that was over: {strays[:5]}"
-        falls = self.database.query(
+        falls = self.query(
             "select seq, fence, before from (select seq, fence, lag(fence) over (order by seq)"
             " as before from watch_lease) l where fence < before")
         assert not falls, f"the fence fell: {falls[:5]}"
-        shared = self.database.query(
+        shared = self.query(
             "select fence, count(distinct holder) from watch_lease where holder is not null"
             " group by fence having count(distinct holder) > 1")
         assert not shared, f"one fence for two holders: {shared[:5]}"
-        return self.database.query("select (select count(*) from watch_writes),"
+        return self.query("select (select count(*) from watch_writes),"
                                    " (select count(distinct fence) from watch_lease)")[0]
 
 
 class Replicas:
     """Daemons on one database, by name; the first named leads at first."""
 
-    def __init__(self, site, database, pass_s, names, **options):
+    def __init__(self, site, database, pass_s, names, slow_s=0.0, **options):
         self.pass_s = pass_s
         self.lease = Lease(database)
         urls = options.pop("urls", {})
@@ -106,7 +126,7 @@ class Replicas:
                 pass_interval=f"{round(pass_s * 1000)}ms",
                 env={"MCPD_NAME": name, **envs.get(name, {})}, **options)
             self.lease.wait_leader()
-        self.lease.watch()
+        self.lease.watch(slow_s)
 
     def __getitem__(self, name):
         return self.daemons[name]
