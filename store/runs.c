@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/sha256.h"
+
 #define RUN_TEXTS 7
 
 enum runs_place runs_place(const struct options *options, const char **where)
