@@ -61,7 +61,9 @@ enum backend_status {
     BACKEND_RERUN, /* nothing written, for a reason that lies in one of the requests: run each
                       alone. Never the answer for a single request */
     BACKEND_AWAY, /* nothing written (or nobody knows): the store is full, broken or out of reach */
-    BACKEND_FENCED, /* nothing written: the lease is not the caller's (any more) */
+    BACKEND_IN_FLIGHT, /* nothing written: another transaction holds what the only request needs, as
+                          its twin on another daemon; it is to be sent again soon */
+    BACKEND_FENCED,    /* nothing written: the lease is not the caller's (any more) */
 };
 
 /* The lease: one row of the store, whose holder is the leader of all daemons on it. `holder` is
@@ -115,7 +117,7 @@ typedef int row_sink(void *arg, const struct list_value *values);
 
 struct backend {
     const char *name;
-    unsigned writers; /* connections that are worth writing on at once */
+    unsigned writers; /* connections that are worth writing on at once; 0: two a core, at most 8 */
 
     /* Opens, creates or refuses the store that `where` names; blocks. Null with the reason. */
     backend_store_t *(*open)(const char *where, struct err *err);

@@ -9,6 +9,8 @@
 #include "store/pg_conn.h"
 #include "store/pg_days.h"
 #include "store/pg_lease.h"
+#include "store/pg_read.h"
+#include "store/pg_write.h"
 
 #define OPEN_LIMIT_MS  5000
 #define PROBE_LIMIT_MS 3000
@@ -98,46 +100,14 @@ static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
     return most;
 }
 
-static enum backend_status write_requests(backend_conn_t *conn,
-                                          struct backend_request *const *requests, size_t count,
-                                          struct err *err)
-{
-    (void)conn;
-    (void)requests;
-    (void)count;
-    err_set(err, "not yet");
-    return BACKEND_AWAY;
-}
-
-static int list(backend_conn_t *conn, const struct list_query *query, row_sink *sink, void *arg,
-                struct err *err)
-{
-    (void)conn;
-    (void)query;
-    (void)sink;
-    (void)arg;
-    return err_set(err, "not yet");
-}
-
-static int read_trace(backend_conn_t *conn, const struct trace_key *key, row_sink *trace_sink,
-                      row_sink *span_sink, void *arg, struct err *err)
-{
-    (void)conn;
-    (void)key;
-    (void)trace_sink;
-    (void)span_sink;
-    (void)arg;
-    return err_set(err, "not yet");
-}
-
 const struct backend backend_pg = {
     .name = "postgres",
-    .writers = 4,
+    .writers = 0,
     .open = open_store,
     .close = close_store,
     .connect = connect_store,
     .disconnect = pg_conn_destroy,
-    .write = write_requests,
+    .write = pg_write,
     .probe = probe,
     .sweep = sweep,
     .lease_bid = pg_lease_bid,
@@ -146,6 +116,6 @@ const struct backend backend_pg = {
     .pass_mark = pg_pass_mark,
     .pass_cursor = pg_pass_cursor,
     .replica_seen = pg_replica_seen,
-    .list = list,
-    .read_trace = read_trace,
+    .list = pg_list,
+    .read_trace = pg_read_trace,
 };

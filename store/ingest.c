@@ -139,7 +139,7 @@ static enum writer_verdict write_events(const struct intake *intake,
     enum writer_verdict verdict = is_apart
                                       ? store_apart(daemon, request_p, deadline_ms)
                                       : writer_store(daemon->main.writer, request_p, deadline_ms);
-    if (verdict == WRITER_TIMED_OUT || (verdict == WRITER_AWAY && is_apart))
+    if (verdict == WRITER_TIMED_OUT || (verdict != WRITER_STORED && is_apart))
         return verdict;
     if (verdict == WRITER_STORED)
         unused -= charge->events > 0 ? (*request_p)->counts.accepted : 0;
@@ -168,6 +168,12 @@ static void store(const struct intake *intake, struct backend_request **request_
     if (verdict == WRITER_AWAY) {
         refuse(req, intake->reply, REFUSAL_STORE_AWAY,
                "the store cannot take this now; send again");
+        return;
+    }
+    if (verdict == WRITER_IN_FLIGHT) {
+        refuse(req, intake->reply, REFUSAL_IN_FLIGHT,
+               "the same request is being stored; send again");
+        intake->reply->extra_headers = "mcpd-wait: in-flight\r\n";
         return;
     }
     if (verdict == WRITER_TIMED_OUT) {

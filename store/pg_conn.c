@@ -69,6 +69,7 @@ void pg_conn_drop(backend_conn_t *self)
     PQfinish(self->pg);
     self->pg = NULL;
     self->queued = 0;
+    memset(self->projects, 0, sizeof self->projects);
 }
 
 void pg_conn_destroy(backend_conn_t **self_p)
@@ -79,6 +80,7 @@ void pg_conn_destroy(backend_conn_t **self_p)
     *self_p = NULL;
     pg_conn_drop(self);
     rollup_fini(&self->rollup);
+    free(self->slices);
     free(self);
 }
 
@@ -89,13 +91,18 @@ static int fail(backend_conn_t *self, enum pg_fault fault, struct err *err, cons
 }
 
 /* The connection is of no use any more. */
-static int lose(backend_conn_t *self, struct err *err, const char *text)
+static int lose_as(backend_conn_t *self, enum pg_fault fault, struct err *err, const char *text)
 {
     if (self->fault == PG_FINE) /* else the server has said why before it hung up */
-        fail(self, PG_LOST, err, text);
-    self->fault = PG_LOST;
+        fail(self, fault, err, text);
+    self->fault = fault;
     pg_conn_drop(self);
     return -1;
+}
+
+static int lose(backend_conn_t *self, struct err *err, const char *text)
+{
+    return lose_as(self, PG_LOST, err, text);
 }
 
 static enum pg_fault fault_of(const PGresult *result)
@@ -216,7 +223,7 @@ static int await(backend_conn_t *self, struct err *err)
         if (unsent == -1)
             return -1;
         if (wait_socket(self, unsent ? POLLIN | POLLOUT : POLLIN) == -1)
-            return lose(self, err, "no answer in time");
+            return lose_as(self, PG_LATE, err, "no answer in time");
         if (!PQconsumeInput(self->pg))
             return lose_with_message(self, err);
     }
@@ -291,11 +298,12 @@ static int finish_round(backend_conn_t *self, struct err *err)
 /* Begins to end the round: everything queued is followed by a sync. */
 static int end_queue(backend_conn_t *self, struct err *err)
 {
-    if (!self->pg || self->fault == PG_LOST || !PQpipelineSync(self->pg)) {
-        if (!self->pg)
-            return fail(self, PG_LOST, err, "not connected");
+    if (self->fault == PG_DATA && self->queued == 0 && self->pg)
+        return err_set(err, "%s: a row is too large", self->store->target.label);
+    if (!self->pg)
+        return fail(self, PG_LOST, err, "not connected");
+    if (self->fault == PG_LOST || !PQpipelineSync(self->pg))
         return lose_with_message(self, err);
-    }
     return 0;
 }
 
@@ -328,10 +336,11 @@ static void clear_all(PGresult **results, size_t count)
 int pg_round(backend_conn_t *self, PGresult **results, size_t count, struct err *err)
 {
     size_t taken = 0;
-    assert(!self->pg || self->fault != PG_FINE || count == self->queued);
+    size_t queued = self->queued; /* fewer than count only where one could not be queued */
+    assert(!self->pg || queued <= count);
     if (end_queue(self, err) == -1)
         return -1;
-    while (taken < count && (results[taken] = take_statement(self, err)))
+    while (taken < queued && (results[taken] = take_statement(self, err)))
         taken++;
     if (self->pg && finish_round(self, err) == 0 && taken == count)
         return 0;
@@ -349,6 +358,12 @@ int pg_run(backend_conn_t *self, const char *sql, const struct pg_params *params
 {
     pg_queue(self, sql, params);
     return pg_round(self, result, 1, err);
+}
+
+int pg_run_done(backend_conn_t *self, const char *sql, struct err *err)
+{
+    pg_queue(self, sql, NULL);
+    return pg_round_done(self, err);
 }
 
 /* Gives the rows of one statement to the sink. */

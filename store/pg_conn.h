@@ -30,7 +30,8 @@
 /* Why a statement failed; a table of SQLSTATEs in the .c decides. */
 enum pg_fault {
     PG_FINE,
-    PG_LOST,     /* the connection broke or was dropped: nobody knows what the server did last */
+    PG_LOST,     /* the connection broke: nobody knows what the server did last */
+    PG_LATE,     /* no answer in time, so the connection was dropped: likewise */
     PG_AWAY,     /* the server does not do it now: full, starting, stopping, read-only, ... */
     PG_DATA,     /* the data's fault; it would fail again */
     PG_NO_DAY,   /* a row's day has no partition */
@@ -39,7 +40,8 @@ enum pg_fault {
     PG_REFUSED,  /* needs a person: password, no such database, no right to do it */
 };
 
-struct pg_days; /* which day partitions are known to exist, see pg_days.h */
+struct pg_slice; /* see pg_events.h */
+struct pg_days;  /* which day partitions are known to exist, see pg_days.h */
 
 struct backend_store {
     struct pg_target target;
@@ -47,6 +49,9 @@ struct backend_store {
     bool is_schema_sure; /* this process has seen the tables at their version */
     struct pg_days *days;
 };
+
+#define PG_PROJECTS_KNOWN 8
+#define PG_PROJECT_SIZE   64
 
 struct backend_conn {
     backend_store_t *store;
@@ -56,7 +61,15 @@ struct backend_conn {
     struct err reason;
     enum pg_fault fault; /* of the last failure */
     size_t queued;       /* statements whose results were not taken yet */
+    /* Projects whose number is known, by name; as long as the connection lasts. */
+    struct {
+        char name[PG_PROJECT_SIZE];
+        int64_t id;
+    } projects[PG_PROJECTS_KNOWN];
+    /* Of a writing transaction. */
     struct rollup rollup;
+    struct pg_slice *slices; /* made when first used */
+    bool is_commit_sent;
 };
 
 backend_conn_t *pg_conn_new(backend_store_t *store) MUST_USE; /* does not connect */
@@ -100,6 +113,8 @@ int pg_round_rows(backend_conn_t *self, size_t wanted, row_sink *sink, void *arg
 /* Queues and runs one statement. */
 int pg_run(backend_conn_t *self, const char *sql, const struct pg_params *params, PGresult **result,
            struct err *err) MUST_USE;
+/* The same for a statement without values whose result nobody wants. */
+int pg_run_done(backend_conn_t *self, const char *sql, struct err *err) MUST_USE;
 /* Ends whatever transaction is open; drops the connection where that fails. */
 void pg_rollback(backend_conn_t *self);
 

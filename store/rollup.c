@@ -49,8 +49,7 @@ static struct trace_delta *next_delta(struct rollup *self)
     return &self->deltas[self->count++];
 }
 
-void rollup_add(struct rollup *self, int64_t project, const struct span *span,
-                const struct rollup_before *before)
+void rollup_add(struct rollup *self, int64_t project, const struct span *span)
 {
     struct trace_delta *delta = next_delta(self);
     *delta = (struct trace_delta){
@@ -66,12 +65,26 @@ void rollup_add(struct rollup *self, int64_t project, const struct span *span,
     memcpy(delta->trace_id, span->trace_id, sizeof delta->trace_id);
     if (!span->has_parent)
         delta->root_name = span->name;
-    if (before) {
-        delta->spans = 0;
-        delta->errors -= before->is_error;
-        delta->in_tok -= before->in_tok;
-        delta->out_tok -= before->out_tok;
-    }
+}
+
+/* How many more tokens count now. */
+static int64_t more_tokens(const struct span *end, int64_t given, const struct stored_span *stored,
+                           int64_t had)
+{
+    struct slice op = end->op.len > 0 ? end->op : stored->op;
+    return rollup_tokens(op, given == BATCH_TOKENS_NONE ? had : given) -
+           rollup_tokens(stored->op, had);
+}
+
+void rollup_complete(struct rollup *self, int64_t project, const struct span *end,
+                     const struct stored_span *stored)
+{
+    rollup_add(self, project, end);
+    struct trace_delta *delta = &self->deltas[self->count - 1];
+    delta->spans = 0;
+    delta->errors -= stored->status == SPAN_STATUS_ERROR;
+    delta->in_tok = more_tokens(end, end->in_tok, stored, stored->in_tok);
+    delta->out_tok = more_tokens(end, end->out_tok, stored, stored->out_tok);
 }
 
 static int compare(const void *left, const void *right)

@@ -33,10 +33,11 @@ struct rollup {
     size_t capacity;
 };
 
-/* What a stored open span had counted before it was completed. */
-struct rollup_before {
-    bool is_error;
-    int64_t in_tok; /* as counted, see rollup_tokens */
+/* What a stored open span says that is about to be completed. */
+struct stored_span {
+    int status;
+    struct slice op;
+    int64_t in_tok; /* BATCH_TOKENS_NONE where it has none */
     int64_t out_tok;
 };
 
@@ -48,9 +49,12 @@ void rollup_reset(struct rollup *self);
  * workflow's span may repeat the sum of its children and counts nothing. */
 int64_t rollup_tokens(struct slice op, int64_t tokens);
 
-/* A new row; with `before`, one that completes an open span instead. */
-void rollup_add(struct rollup *self, int64_t project, const struct span *span,
-                const struct rollup_before *before);
+/* A new row. */
+void rollup_add(struct rollup *self, int64_t project, const struct span *span);
+/* The end of a span that was stored open. What the end leaves out stays as it was, so it counts as
+ * it did. */
+void rollup_complete(struct rollup *self, int64_t project, const struct span *end,
+                     const struct stored_span *stored);
 
 /* Makes one delta of all that are for the same trace, in the order of project and id. */
 void rollup_fold(struct rollup *self);

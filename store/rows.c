@@ -91,33 +91,33 @@ static struct list_value *next(struct row *row)
     return value;
 }
 
-static void add_null(struct row *row)
+void row_add_null(struct row *row)
 {
     next(row);
 }
 
-static void add_int(struct row *row, int64_t number)
+void row_add_int(struct row *row, int64_t number)
 {
     struct list_value *value = next(row);
     value->type = LIST_INT;
     value->integer = number;
 }
 
-static void add_real(struct row *row, double number)
+void row_add_real(struct row *row, double number)
 {
     struct list_value *value = next(row);
     value->type = LIST_REAL;
     value->real = number;
 }
 
-static void add_bytes(struct row *row, const void *bytes, size_t len)
+void row_add_bytes(struct row *row, const void *bytes, size_t len)
 {
     struct list_value *value = next(row);
     value->type = LIST_BYTES;
     value->bytes = (struct slice){.data = bytes, .len = len};
 }
 
-static void add_required(struct row *row, struct slice text)
+void row_add_required(struct row *row, struct slice text)
 {
     struct list_value *value = next(row);
     value->type = LIST_TEXT;
@@ -125,47 +125,47 @@ static void add_required(struct row *row, struct slice text)
 }
 
 /* An empty text says "not given" in an event; so does the time 0. */
-static void add_text(struct row *row, struct slice text)
+void row_add_text(struct row *row, struct slice text)
 {
     if (text.len == 0)
-        add_null(row);
+        row_add_null(row);
     else
-        add_required(row, text);
+        row_add_required(row, text);
 }
 
-static void add_word(struct row *row, const char *word)
+void row_add_word(struct row *row, const char *word)
 {
-    add_text(row, word ? slice_of(word) : (struct slice){0});
+    row_add_text(row, word ? slice_of(word) : (struct slice){0});
 }
 
 static void add_time(struct row *row, uint64_t ns)
 {
     if (ns)
-        add_int(row, (int64_t)ns);
+        row_add_int(row, (int64_t)ns);
     else
-        add_null(row);
+        row_add_null(row);
 }
 
 static void add_id(struct row *row, bool is_given, const uint8_t *id, size_t len)
 {
     if (is_given)
-        add_bytes(row, id, len);
+        row_add_bytes(row, id, len);
     else
-        add_null(row);
+        row_add_null(row);
 }
 
 static void add_tokens(struct row *row, int64_t tokens)
 {
     if (tokens == BATCH_TOKENS_NONE)
-        add_null(row);
+        row_add_null(row);
     else
-        add_int(row, tokens);
+        row_add_int(row, tokens);
 }
 
 static void add_texts(struct row *row, const struct slice *const *texts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        add_text(row, *texts[i]);
+        row_add_text(row, *texts[i]);
 }
 #define ADD_TEXTS(row, ...)                                    \
     add_texts(row, (const struct slice *const[]){__VA_ARGS__}, \
@@ -179,20 +179,20 @@ static void add_identity(struct row *row, const struct backend_request *request,
     _Static_assert(IDENTITY_LEN <= IDENTITY_SCORE_SIZE, "one place for both");
     identity_of_event(request, event, identity);
     memcpy(row->identity, identity, IDENTITY_LEN);
-    add_bytes(row, row->identity, IDENTITY_LEN);
+    row_add_bytes(row, row->identity, IDENTITY_LEN);
 }
 
 static void add_span(struct row *row, const struct span *span)
 {
-    add_int(row, (int64_t)(span->start_ns / DAY_NS));
-    add_bytes(row, span->trace_id, sizeof span->trace_id);
-    add_bytes(row, span->span_id, sizeof span->span_id);
+    row_add_int(row, (int64_t)(span->start_ns / DAY_NS));
+    row_add_bytes(row, span->trace_id, sizeof span->trace_id);
+    row_add_bytes(row, span->span_id, sizeof span->span_id);
     add_id(row, span->has_parent, span->parent_id, sizeof span->parent_id);
-    add_required(row, span->name);
-    add_int(row, span->kind);
-    add_int(row, span->status);
-    add_text(row, span->error_type);
-    add_int(row, (int64_t)span->start_ns);
+    row_add_required(row, span->name);
+    row_add_int(row, span->kind);
+    row_add_int(row, span->status);
+    row_add_text(row, span->error_type);
+    row_add_int(row, (int64_t)span->start_ns);
     add_time(row, span->end_ns);
     ADD_TEXTS(row, &span->op, &span->provider, &span->model);
     add_tokens(row, span->in_tok);
@@ -201,43 +201,43 @@ static void add_span(struct row *row, const struct span *span)
     add_tokens(row, span->reason_tok);
     ADD_TEXTS(row, &span->tool, &span->agent, &span->session, &span->user_id, &span->mcp_method,
               &span->mcp_session, &span->service, &span->env);
-    add_required(row, span->attrs);
-    add_text(row, span->content);
+    row_add_required(row, span->attrs);
+    row_add_text(row, span->content);
 }
 
 static void add_log(struct row *row, const struct backend_request *request,
                     const struct event *event)
 {
     const struct log_record *log = &event->log;
-    add_int(row, (int64_t)(log->ts_ns / DAY_NS));
+    row_add_int(row, (int64_t)(log->ts_ns / DAY_NS));
     add_identity(row, request, event);
-    add_int(row, (int64_t)log->ts_ns);
+    row_add_int(row, (int64_t)log->ts_ns);
     add_time(row, log->observed_ns);
     add_time(row, (uint64_t)log->severity);
     ADD_TEXTS(row, &log->severity_text, &log->event_name, &log->body);
-    add_int(row, log->body_is_json);
+    row_add_int(row, log->body_is_json);
     add_id(row, log->has_trace, log->trace_id, sizeof log->trace_id);
     add_id(row, log->has_span, log->span_id, sizeof log->span_id);
     ADD_TEXTS(row, &log->op, &log->model, &log->tool, &log->agent, &log->session, &log->user_id,
               &log->service, &log->env);
-    add_required(row, log->attrs);
-    add_text(row, log->content);
+    row_add_required(row, log->attrs);
+    row_add_text(row, log->content);
 }
 
 static void add_point_value(struct row *row, const struct metric_point *point)
 {
     if (point->has_value)
-        add_real(row, point->value);
+        row_add_real(row, point->value);
     else
-        add_null(row);
+        row_add_null(row);
     if (point->has_value && point->is_int)
-        add_int(row, point->integer);
+        row_add_int(row, point->integer);
     else
-        add_null(row);
+        row_add_null(row);
     if (point->kind >= POINT_HISTOGRAM)
-        add_int(row, (int64_t)point->count);
+        row_add_int(row, (int64_t)point->count);
     else
-        add_null(row);
+        row_add_null(row);
 }
 
 static void add_metric(struct row *row, const struct backend_request *request,
@@ -249,23 +249,23 @@ static void add_metric(struct row *row, const struct backend_request *request,
         [TEMPORALITY_CUMULATIVE] = "cumulative",
     };
     const struct metric_point *point = &event->metric;
-    add_int(row, (int64_t)(point->ts_ns / DAY_NS));
+    row_add_int(row, (int64_t)(point->ts_ns / DAY_NS));
     add_identity(row, request, event);
-    add_int(row, (int64_t)point->ts_ns);
+    row_add_int(row, (int64_t)point->ts_ns);
     add_time(row, point->start_ns);
-    add_required(row, point->name);
-    add_word(row, point_kind_name(point->kind));
-    add_text(row, point->unit);
-    add_word(row, temporality_names[point->temporality]);
+    row_add_required(row, point->name);
+    row_add_word(row, point_kind_name(point->kind));
+    row_add_text(row, point->unit);
+    row_add_word(row, temporality_names[point->temporality]);
     if (point->kind == POINT_SUM)
-        add_int(row, point->is_monotonic);
+        row_add_int(row, point->is_monotonic);
     else
-        add_null(row);
+        row_add_null(row);
     add_point_value(row, point);
     ADD_TEXTS(row, &point->op, &point->provider, &point->model, &point->tool, &point->agent,
               &point->service, &point->env);
-    add_required(row, point->data);
-    add_required(row, point->attrs);
+    row_add_required(row, point->data);
+    row_add_required(row, point->attrs);
 }
 
 static void add_score(struct row *row, const struct score *score)
@@ -274,38 +274,38 @@ static void add_score(struct row *row, const struct score *score)
     bool has_span = score->target == SCORE_OF_SPAN;
     if (score->id.len == 0)
         identity_of_score(score, row->identity);
-    add_required(row, score->id.len == 0 ? slice_of(row->identity) : score->id);
-    add_required(row, score->name);
-    add_word(row, score_type_name(score->type));
+    row_add_required(row, score->id.len == 0 ? slice_of(row->identity) : score->id);
+    row_add_required(row, score->name);
+    row_add_word(row, score_type_name(score->type));
     if (has_number)
-        add_real(row, score->number);
+        row_add_real(row, score->number);
     else
-        add_null(row);
+        row_add_null(row);
     ADD_TEXTS(row, &score->text, &score->source, &score->comment, &score->scorer, &score->version);
     add_id(row, has_span || score->target == SCORE_OF_TRACE, score->trace_id,
            sizeof score->trace_id);
     add_id(row, has_span, score->span_id, sizeof score->span_id);
     ADD_TEXTS(row, &score->session, &score->run);
-    add_int(row, (int64_t)score->ts_ns);
+    row_add_int(row, (int64_t)score->ts_ns);
 }
 
 static void add_run(struct row *row, const struct run *run)
 {
-    add_required(row, run->id);
-    add_required(row, run->state);
+    row_add_required(row, run->id);
+    row_add_required(row, run->state);
     add_id(row, run->has_trace, run->trace_id, sizeof run->trace_id);
     add_time(row, run->start_ns);
     add_time(row, run->end_ns);
     ADD_TEXTS(row, &run->agent, &run->session, &run->service, &run->env);
-    add_required(row, run->attrs);
-    add_int(row, (int64_t)clock_wall_ns());
+    row_add_required(row, run->attrs);
+    row_add_int(row, (int64_t)clock_wall_ns());
 }
 
 void row_of_event(const struct backend_request *request, int64_t project, const struct event *event,
                   struct row *row)
 {
     row->count = 0;
-    add_int(row, project);
+    row_add_int(row, project);
     switch (event->type) {
     case EVENT_SPAN:
         add_span(row, &event->span);

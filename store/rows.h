@@ -37,4 +37,13 @@ const struct row_table *row_table(enum event_type type);
 void row_of_event(const struct backend_request *request, int64_t project, const struct event *event,
                   struct row *row);
 
+/* The next value of a row that is put together by hand, begun with count = 0. */
+void row_add_null(struct row *row);
+void row_add_int(struct row *row, int64_t number);
+void row_add_real(struct row *row, double number);
+void row_add_bytes(struct row *row, const void *bytes, size_t len);
+void row_add_required(struct row *row, struct slice text);
+void row_add_text(struct row *row, struct slice text); /* empty: null */
+void row_add_word(struct row *row, const char *word);  /* null: null */
+
 #endif

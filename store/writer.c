@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -45,7 +46,8 @@ struct writer_thread {
     writer_t *writer;
     backend_conn_t *conn;
     pthread_t thread;
-    bool is_keeper; /* sweeps and probes, too */
+    bool is_keeper; /* sweeps and probes */
+    bool is_writer; /* takes groups; the keeper does, too, where there is only one connection */
     uint64_t watch_at_ms;
     uint64_t sweep_at_ms;
 };
@@ -54,6 +56,7 @@ struct writer {
     const struct backend *backend;
     pthread_mutex_t lock;
     pthread_cond_t filled;
+    pthread_cond_t stopping; /* for a keeper that does not write */
     struct job *head;
     struct job *tail;
     bool is_stopping;
@@ -173,9 +176,16 @@ static enum backend_status write_requests(struct writer_thread *thread,
     struct err err = {{0}};
     enum backend_status status =
         thread->writer->backend->write(thread->conn, requests, count, &err);
-    if (status != BACKEND_RERUN)
+    if (status == BACKEND_OK || status == BACKEND_AWAY)
         note_answer(thread->writer, status == BACKEND_OK, &err);
     return status;
+}
+
+static enum writer_verdict verdict_of(enum backend_status status)
+{
+    if (status == BACKEND_OK)
+        return WRITER_STORED;
+    return status == BACKEND_IN_FLIGHT ? WRITER_IN_FLIGHT : WRITER_AWAY;
 }
 
 static void end_job(writer_t *self, struct job *job, enum backend_status status)
@@ -184,7 +194,7 @@ static void end_job(writer_t *self, struct job *job, enum backend_status status)
     assert(status != BACKEND_RERUN);
     pthread_mutex_lock(&self->lock);
     bool is_abandoned = job->state == JOB_ABANDONED;
-    job->verdict = status == BACKEND_OK ? WRITER_STORED : WRITER_AWAY;
+    job->verdict = verdict_of(status);
     job->state = JOB_DONE;
     /* Inside the lock: a caller whose time is up just now may free the job once it has the lock. */
     if (!is_abandoned)
@@ -260,10 +270,11 @@ static void *run(void *arg)
         uint64_t wake_at_ms = next_upkeep_ms(thread);
         pthread_mutex_lock(&self->lock);
         int rc = 0;
-        while (!self->head && !self->is_stopping && rc != ETIMEDOUT)
-            rc = wait_until(&self->filled, &self->lock, wake_at_ms);
-        size_t count = take_group(self, group);
-        if (self->head)
+        pthread_cond_t *cond = thread->is_writer ? &self->filled : &self->stopping;
+        while ((!self->head || !thread->is_writer) && !self->is_stopping && rc != ETIMEDOUT)
+            rc = wait_until(cond, &self->lock, wake_at_ms);
+        size_t count = thread->is_writer ? take_group(self, group) : 0;
+        if (self->head && thread->is_writer)
             pthread_cond_signal(&self->filled); /* there is work for another thread */
         is_over = self->is_stopping && count == 0;
         pthread_mutex_unlock(&self->lock);
@@ -275,11 +286,13 @@ static void *run(void *arg)
     return NULL;
 }
 
-static int start_thread(writer_t *self, backend_store_t *store, struct err *err)
+/* is_alone: no other thread will write. */
+static int start_thread(writer_t *self, backend_store_t *store, bool is_alone, struct err *err)
 {
     struct writer_thread *thread = &self->threads[self->thread_count];
     thread->writer = self;
     thread->is_keeper = self->thread_count == 0;
+    thread->is_writer = self->thread_count > 0 || is_alone;
     thread->watch_at_ms = clock_mono_ms();
     thread->sweep_at_ms = thread->watch_at_ms + WATCH_MS;
     thread->conn = self->backend->connect(store, true, err);
@@ -293,6 +306,14 @@ static int start_thread(writer_t *self, backend_store_t *store, struct err *err)
     return 0;
 }
 
+static unsigned writers_of(const struct backend *backend)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (backend->writers > 0)
+        return backend->writers;
+    return cores < 1 || cores > 4 ? 8 : 2 * (unsigned)cores;
+}
+
 writer_t *writer_new(const struct backend *backend, backend_store_t *store, struct err *err)
 {
     writer_t *self = calloc(1, sizeof *self);
@@ -300,11 +321,16 @@ writer_t *writer_new(const struct backend *backend, backend_store_t *store, stru
     self->backend = backend;
     pthread_mutex_init(&self->lock, NULL);
     wait_init(&self->filled);
+    wait_init(&self->stopping);
     self->answered_at_ms = clock_mono_ms();
-    self->threads = calloc(backend->writers, sizeof *self->threads);
+    /* Where several write at once, one more keeps watch: a large request must not hide that the
+     * store answers. */
+    unsigned writers = writers_of(backend);
+    unsigned threads = writers > 1 ? writers + 1 : 1;
+    self->threads = calloc(threads, sizeof *self->threads);
     assert(self->threads);
-    for (unsigned i = 0; i < backend->writers; i++) {
-        if (start_thread(self, store, err) == -1) {
+    for (unsigned i = 0; i < threads; i++) {
+        if (start_thread(self, store, threads == 1, err) == -1) {
             writer_destroy(&self);
             return NULL;
         }
@@ -321,6 +347,7 @@ void writer_destroy(writer_t **self_p)
     pthread_mutex_lock(&self->lock);
     self->is_stopping = true;
     pthread_cond_broadcast(&self->filled);
+    pthread_cond_broadcast(&self->stopping);
     pthread_mutex_unlock(&self->lock);
     for (size_t i = 0; i < self->thread_count; i++) {
         pthread_join(self->threads[i].thread, NULL);
@@ -328,6 +355,7 @@ void writer_destroy(writer_t **self_p)
     }
     free(self->threads);
     pthread_cond_destroy(&self->filled);
+    pthread_cond_destroy(&self->stopping);
     pthread_mutex_destroy(&self->lock);
     free(self);
 }

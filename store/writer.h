@@ -16,6 +16,7 @@ typedef struct writer writer_t;
 
 enum writer_verdict {
     WRITER_STORED,    /* committed; the request's results are set */
+    WRITER_IN_FLIGHT, /* not stored; the same is being stored elsewhere right now */
     WRITER_AWAY,      /* not stored; the store does not take writes now */
     WRITER_TIMED_OUT, /* not known to be stored by the deadline */
 };

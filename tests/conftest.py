@@ -34,7 +34,7 @@ def site(tmp_path):
         yield the_site
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def any_site(request, tmp_path):
     """A site whose daemons keep what they take in a file, and again one with a database for each:
     for what is promised of every store."""

@@ -19,8 +19,8 @@ def cases():
 
 
 @pytest.fixture
-def daemon(site):
-    the_daemon = site.daemon()
+def daemon(any_site):
+    the_daemon = any_site.daemon()
     for file in ("prod.json", "test.json"):
         reply = http.post(the_daemon.port, "/v1/ingest", (DATA / file).read_bytes(),
                           "application/json")
