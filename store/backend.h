@@ -105,6 +105,12 @@ struct replica {
     uint64_t recent_ms;      /* a replica seen within this time runs */
 };
 
+/* What a project keeps: today and so many days before it. */
+struct retention {
+    const char *project;
+    uint64_t days;
+};
+
 struct trace_key {
     const char *project;
     uint8_t trace_id[TRACE_ID_LEN];
@@ -136,6 +142,13 @@ struct backend {
     /* Forgets what is past its time, at most `max_rows` of each kind. Returns the rows removed of
      * the kind that had most, or -1. */
     int (*sweep)(backend_conn_t *conn, int max_rows, struct err *err);
+
+    /* Deletes what projects no longer keep, by the store's own clock and whole days of it; a
+     * project that is not named keeps everything. At most max_rows rows of a kind and project.
+     * Returns the rows removed of the kind that had most (max_rows: there may be more), or -1.
+     * Deleting twice, or by two replicas at once, does no harm. */
+    int (*forget)(backend_conn_t *conn, const struct retention *kept, size_t count, int max_rows,
+                  struct err *err);
 
     /* The lease. BACKEND_OK: the caller holds it, with row->fence. BACKEND_FENCED: somebody else
      * does, see row. A bid of the holder itself wins, too, with a new fence. Giving up leaves the

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "store/pg_conn.h"
 #include "store/pg_days.h"
+#include "store/pg_forget.h"
 #include "store/pg_lease.h"
 #include "store/pg_read.h"
 #include "store/pg_write.h"
@@ -110,6 +111,7 @@ const struct backend backend_pg = {
     .write = pg_write,
     .probe = probe,
     .sweep = sweep,
+    .forget = pg_forget,
     .lease_bid = pg_lease_bid,
     .lease_renew = pg_lease_renew,
     .lease_give_up = pg_lease_give_up,

@@ -90,6 +90,18 @@ static int probe(backend_conn_t *conn, bool is_deep, struct err *err)
     return rc == SQLITE_ROW ? 0 : -1;
 }
 
+/* Runs a statement that removes rows; *most grows to how many it were. */
+static int finish_removal(backend_conn_t *conn, struct sqlite_call *call, int *most,
+                          struct err *err)
+{
+    if (sqlite_conn_finish(conn, call, err) != SQLITE_OK)
+        return -1;
+    int removed = sqlite3_changes(conn->db);
+    if (removed > *most)
+        *most = removed;
+    return 0;
+}
+
 static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
 {
     static const enum sqlite_statement sweeps[] = {STATEMENT_SWEEP_KEYS, STATEMENT_SWEEP_REJECTS,
@@ -100,11 +112,31 @@ static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
         if (sqlite_conn_prepare(conn, sweeps[i], &call, err) == -1)
             return -1;
         sqlite_bind_int(&call, max_rows);
-        if (sqlite_conn_finish(conn, &call, err) != SQLITE_OK)
+        if (finish_removal(conn, &call, &most, err) == -1)
             return -1;
-        int removed = sqlite3_changes(conn->db);
-        if (removed > most)
-            most = removed;
+    }
+    return most;
+}
+
+static int forget(backend_conn_t *conn, const struct retention *kept, size_t count, int max_rows,
+                  struct err *err)
+{
+    static const enum sqlite_statement kinds[] = {
+        STATEMENT_FORGET_SPANS,  STATEMENT_FORGET_LOGS,   STATEMENT_FORGET_METRICS,
+        STATEMENT_FORGET_TRACES, STATEMENT_FORGET_SCORES, STATEMENT_FORGET_RUNS,
+    };
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    int most = 0;
+    for (size_t i = 0; i < count * KINDS; i++) {
+        struct sqlite_call call;
+        const struct retention *one = &kept[i / KINDS];
+        if (sqlite_conn_prepare(conn, kinds[i % KINDS], &call, err) == -1)
+            return -1;
+        sqlite_bind_text(&call, one->project);
+        sqlite_bind_int(&call, (int64_t)one->days);
+        sqlite_bind_int(&call, max_rows);
+        if (finish_removal(conn, &call, &most, err) == -1)
+            return -1;
     }
     return most;
 }
@@ -119,6 +151,7 @@ const struct backend backend_sqlite = {
     .write = sqlite_write,
     .probe = probe,
     .sweep = sweep,
+    .forget = forget,
     .lease_bid = sqlite_lease_bid,
     .lease_renew = sqlite_lease_renew,
     .lease_give_up = sqlite_lease_give_up,

@@ -26,6 +26,12 @@ struct ingest_series {
     metric_series_t *rejected;
 };
 
+/* When the settings' retention was last applied; of the thread of the passes. */
+struct forgetting {
+    uint64_t due_ms;            /* clock_mono_ms */
+    char hash[SHA256_HEX_SIZE]; /* of the settings of then */
+};
+
 struct daemon {
     const struct options *options;
     struct opened_store main;
@@ -37,6 +43,7 @@ struct daemon {
     quotas_t *quotas;
     leading_t *leading;
     passes_t *passes;
+    struct forgetting forgetting;
     struct replica replica; /* as others see this daemon, but for its config_hash, which changes;
                                its texts are owned by whoever has them */
     struct ingest_series series[DOOR_COUNT];

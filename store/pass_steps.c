@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "store/pass_steps.h"
 
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
 #include "common/metrics.h"
 #include "store/daemon.h"
+
+#define FORGET_ROWS     2000 /* in one transaction of a store that one at a time may write to */
+#define FORGET_EVERY_MS 600000
 
 /* Tells the other replicas that this one runs, and looks whether they have the same settings. */
 static enum backend_status step_replica(struct pass *pass, struct err *err)
@@ -27,8 +35,66 @@ static enum backend_status step_pass(struct pass *pass, struct err *err)
     return pass->backend->pass_mark(pass->conn, &pass->claim, "pass", slice_of(""), err);
 }
 
+/* What the settings say of the projects that do not keep everything; the caller frees it. */
+static struct retention *kept_days(const struct settings *settings, size_t *count)
+{
+    struct retention *kept = calloc(settings->projects_count + 1, sizeof *kept);
+    assert(kept);
+    *count = 0;
+    for (size_t i = 0; i < settings->projects_count; i++)
+        if (settings->projects[i].retention_days > 0)
+            kept[(*count)++] = (struct retention){settings->projects[i].name,
+                                                  settings->projects[i].retention_days};
+    return kept;
+}
+
+/* 1 when everything is gone that is not kept, 0 when the time was not enough, -1. */
+static int forget_in(const struct pass *pass, const struct backend *backend, backend_conn_t *conn,
+                     const struct settings *settings, struct err *err)
+{
+    size_t count;
+    struct retention *kept = kept_days(settings, &count);
+    int removed = count > 0 ? FORGET_ROWS : 0;
+    while (removed >= FORGET_ROWS && pass_goes_on(pass))
+        removed = backend->forget(conn, kept, count, FORGET_ROWS, err);
+    free(kept);
+    return removed == -1 ? -1 : removed < FORGET_ROWS;
+}
+
+/* The same where runs have a store of their own, over a connection for this time only. */
+static int forget_runs(const struct pass *pass, const struct opened_store *runs,
+                       const struct settings *settings, struct err *err)
+{
+    backend_conn_t *conn = runs->store ? runs->backend->connect(runs->store, true, err) : NULL;
+    if (!conn)
+        return runs->store ? -1 : 1;
+    int rc = forget_in(pass, runs->backend, conn, settings, err);
+    runs->backend->disconnect(&conn);
+    return rc;
+}
+
+/* Deletes what is past the retention of its project: at once after a change of the settings, then
+ * now and then, since it is a matter of days. */
+static enum backend_status step_forget(struct pass *pass, struct err *err)
+{
+    struct daemon *daemon = pass->arg;
+    struct forgetting *last = &daemon->forgetting;
+    const struct settings *settings = settings_watch_hold(daemon->settings);
+    int rc = 1;
+    if (clock_mono_ms() >= last->due_ms || strcmp(last->hash, settings->hash) != 0) {
+        rc = forget_in(pass, pass->backend, pass->conn, settings, err);
+        if (rc == 1)
+            rc = forget_runs(pass, &daemon->runs, settings, err);
+        memcpy(last->hash, settings->hash, sizeof last->hash);
+        last->due_ms = rc == 1 ? clock_mono_ms() + FORGET_EVERY_MS : 0;
+    }
+    settings_release(&settings);
+    return rc == -1 ? BACKEND_AWAY : BACKEND_OK;
+}
+
 const struct pass_step pass_steps[] = {
     {"replica", 30, true, step_replica},
     {"pass", 30, false, step_pass},
+    {"forget", 20, false, step_forget},
     {0},
 };

@@ -392,6 +392,34 @@ static void only_the_newest_rejects_are_kept(void **state)
     assert_int_equal(number(self, "SELECT min(position) FROM rejects"), 8);
 }
 
+/* Whole days, of the projects that are named alone, and no more rows at once than asked. */
+static void forgetting_keeps_to_days_and_projects(void **state)
+{
+    static const uint8_t ages[] = {0, 2, 3, 4, 5};
+    static const struct retention kept[] = {{"shop", 3}, {"nobody", 1}};
+    struct fixture *self = *state;
+    struct err err = {{0}};
+    uint64_t now_ns = clock_wall_ns();
+    for (uint8_t i = 0; i < sizeof ages; i++) {
+        struct backend_request *request = new_request(i);
+        struct span *span = add_span(request, i, 1);
+        span->start_ns = span->end_ns = now_ns - ages[i] * DAY_NS;
+        request->project = "shop";
+        write_one(self, request, 1, 0, 0);
+        request = new_request(i);
+        add_span(request, i, 1)->start_ns = START_NS;
+        write_one(self, request, 1, 0, 0);
+    }
+    assert_int_equal(backend_sqlite.forget(self->writer, kept, 2, 1, &err), 1);
+    assert_int_equal(backend_sqlite.forget(self->writer, kept, 2, 100, &err), 1);
+    assert_int_equal(backend_sqlite.forget(self->writer, kept, 2, 100, &err), 0);
+    assert_int_equal(number(self, "SELECT count(*) FROM spans"), 3 + (int)sizeof ages);
+    assert_int_equal(number(self, "SELECT count(*) FROM traces"), 3 + (int)sizeof ages);
+    assert_int_equal(number(self, "SELECT unixepoch() / 86400 - min(day) FROM spans"
+                                  " WHERE project = (SELECT id FROM projects WHERE name = 'shop')"),
+                     3);
+}
+
 /* A day is the span's own, so a resend on a later day finds it, and a trace is read over days. */
 static void trace_over_midnight_is_one(void **state)
 {
@@ -635,6 +663,7 @@ int main(void)
         CASE(identity_catches_what_the_key_forgot),
         CASE(expired_key_is_no_key),
         CASE(sweep_takes_no_more_than_asked),
+        CASE(forgetting_keeps_to_days_and_projects),
         CASE(open_span_is_completed_once),
         CASE(start_and_end_in_one_body),
         CASE(agent_spans_do_not_count_tokens_again),

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "store/pg_forget.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "store/pg_conn.h"
+#include "store/pg_days.h"
+
+#define FORGET_LIMIT_MS 10000 /* of one statement */
+
+/* $1: the project's name; $2: the days it keeps; $3: rows. */
+#define PROJECT_ID "(SELECT id FROM projects WHERE name = $1)"
+#define FIRST_DAY  "(extract(epoch FROM now())::bigint / 86400 - $2)"
+#define FIRST_NS   FIRST_DAY " * 86400000000000"
+#define REMOVE(table, key, condition)                                      \
+    "DELETE FROM " table " WHERE (" key ") IN (SELECT " key " FROM " table \
+    " WHERE project = " PROJECT_ID " AND " condition " LIMIT $3)"
+
+static const char *const removals[] = {
+    REMOVE("spans", "project, day, trace_id, span_id", "day < " FIRST_DAY),
+    REMOVE("logs", "project, day, id", "day < " FIRST_DAY),
+    REMOVE("metrics", "project, day, id", "day < " FIRST_DAY),
+    REMOVE("traces", "project, trace_id", "start_ns < " FIRST_NS " AND end_ns < " FIRST_NS),
+    REMOVE("scores", "project, id", "created_ns < " FIRST_NS),
+    REMOVE("runs", "project, id", "seen_ns < " FIRST_NS),
+};
+
+static int run(backend_conn_t *conn, const char *sql, const struct pg_params *params,
+               PGresult **result, struct err *err)
+{
+    conn->deadline_ms = clock_mono_ms() + FORGET_LIMIT_MS;
+    return pg_run(conn, sql, params, result, err);
+}
+
+/* The days that the named project keeps; 0 for one that keeps everything. */
+static uint64_t days_of(const struct retention *kept, size_t count, struct list_value name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slice_equals(name.bytes, kept[i].project))
+            return kept[i].days;
+    return 0;
+}
+
+/* *before_day: no project of the store keeps an earlier one; INT64_MIN where one keeps all. */
+static int find_first_day(backend_conn_t *conn, const struct retention *kept, size_t count,
+                          int64_t *before_day, struct err *err)
+{
+    PGresult *result;
+    uint64_t longest = 0;
+    *before_day = INT64_MIN;
+    if (run(conn, "SELECT extract(epoch FROM now())::bigint / 86400, name FROM projects", NULL,
+            &result, err) == -1)
+        return -1;
+    int rows = PQntuples(result);
+    for (int row = 0; row < rows; row++) {
+        uint64_t days = days_of(kept, count, pg_value(result, row, 1));
+        if (days == 0)
+            longest = UINT64_MAX;
+        else if (days > longest)
+            longest = days;
+    }
+    if (rows > 0 && longest != UINT64_MAX)
+        *before_day = pg_int(result, 0, 0) - (int64_t)longest;
+    PQclear(result);
+    return 0;
+}
+
+/* How many rows went of the kind that had most. */
+static int remove_rows(backend_conn_t *conn, const struct retention *one, int max_rows,
+                       struct err *err)
+{
+    struct pg_params params = {0};
+    int most = 0;
+    pg_bind_text(&params, one->project);
+    pg_bind_int(&params, (int64_t)one->days);
+    pg_bind_int(&params, max_rows);
+    for (size_t i = 0; i < sizeof removals / sizeof *removals; i++) {
+        PGresult *result;
+        if (run(conn, removals[i], &params, &result, err) == -1)
+            return -1;
+        int removed = (int)strtol(PQcmdTuples(result), NULL, 10);
+        PQclear(result);
+        if (removed > most)
+            most = removed;
+    }
+    return most;
+}
+
+int pg_forget(backend_conn_t *conn, const struct retention *kept, size_t count, int max_rows,
+              struct err *err)
+{
+    int64_t before_day;
+    if (pg_conn_open(conn, clock_mono_ms() + FORGET_LIMIT_MS, err) == -1 ||
+        find_first_day(conn, kept, count, &before_day, err) == -1)
+        return -1;
+    int dropped = before_day > 0 ? pg_days_drop(conn, before_day, max_rows, err) : 0;
+    if (dropped == -1)
+        return -1;
+    int most = dropped > 0 ? max_rows : 0; /* it drops one day at a time */
+    for (size_t i = 0; i < count; i++) {
+        int removed = remove_rows(conn, &kept[i], max_rows, err);
+        if (removed == -1)
+            return -1;
+        if (removed > most)
+            most = removed;
+    }
+    return most;
+}
