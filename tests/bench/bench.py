@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""make bench: what the relay costs against the best that could stand in its place, as a ratio in
-one run. Both sides take turns several times, on the same disk, because the machine's own speed
+"""make bench: what relay and daemon cost against the best that could stand in their place, as a ratio
+in one run. Both sides take turns several times, on the same disk, because the machine's own speed
 changes from minute to minute; the ratio of the medians is what counts.
 
     tests/bench/run.sh [B1 B3 ...] [--rounds N] [--seconds N] [--no-doc]
@@ -21,9 +21,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(pathlib.Path(__file__).parent)]
 
 import cases  # noqa: E402
+import ingest  # noqa: E402
 import restart  # noqa: E402
 
-CASES = {**cases.CASES, "B6": restart.b6}
+CASES = {**cases.CASES, "B6": restart.b6, "B8": ingest.b8}
+# Sections of the page; one is written when all of its cases were run.
+SECTIONS = {
+    "The relay against the best that could stand in its place": CASES.keys() - {"B8"},
+    "B8: the daemon against plain programs that write the same rows": {"B8"},
+}
 
 
 def machine():
@@ -109,11 +115,14 @@ def main():
         rows = []
         for name in wanted:
             print(f"{name} ...", flush=True)
-            rows += CASES[name](folder, options)
+            for row in CASES[name](folder, options):
+                row.case = name
+                rows.append(row)
         print(table(rows))
         print(notes(rows))
-        if not options.no_doc and set(wanted) == set(CASES):
-            write_section("The relay against the best that could stand in its place", rows, context)
+        for title, names in SECTIONS.items():
+            if not options.no_doc and names <= set(wanted):
+                write_section(title, [row for row in rows if row.case in names], context)
         return 1 if any(row.is_void for row in rows) else 0
     finally:
         shutil.rmtree(folder, ignore_errors=True)

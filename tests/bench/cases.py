@@ -20,7 +20,8 @@ PROGRAMS = BUILD / "bench"
 
 
 class Row:
-    """A row: ours against the other side. higher_is_better tells what the bars mean."""
+    """A row: ours against the other side. higher_is_better tells what the bars mean; least and aim
+    are None where nothing is asked."""
 
     def __init__(self, name, what, ours, other, least, aim, *, unit="", rounds=1, notes=(),
                  void="", higher_is_better=True, ratio=None):
@@ -41,15 +42,19 @@ class Row:
     def verdict(self):
         if self.void:
             return "void"
+        if self.least is None:
+            return ""
         return "aim" if self.reaches(self.aim) else "ok" if self.reaches(self.least) else "BELOW"
 
     def cells(self):
         def figure(value):
             return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-        sign = "≥" if self.higher else "≤"
+
+        def bar(value):
+            return "–" if value is None else f"{'≥' if self.higher else '≤'} {value}"
         return [f"{self.name} {self.what}", str(self.rounds), f"{figure(self.ours)} {self.unit}",
-                f"{figure(self.other)} {self.unit}", f"{self.ratio:.2f}", f"{sign} {self.least}",
-                f"{sign} {self.aim}", self.verdict()]
+                f"{figure(self.other)} {self.unit}", f"{self.ratio:.2f}", bar(self.least),
+                bar(self.aim), self.verdict()]
 
 
 class Program:

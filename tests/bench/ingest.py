@@ -79,8 +79,8 @@ class PgSides(Sides):
     def ways(self):
         """What the rival may do; the fastest is what counts."""
         for writers in (2, 4):
-            for requests in sorted({self.in_transaction(writers),
-                                    max(1, min(CONNECTIONS // writers, 500 // self.pattern.count))}):
+            most = self.in_transaction(writers)
+            for requests in sorted({most, max(1, min(most, 500 // self.pattern.count))}):
                 for name in ("unnest", "values"):
                     yield name, writers, requests
 
