@@ -12,7 +12,7 @@
  * daemon's unique keys. Prints the requests committed in a second.
  *
  * WAY is how spans are written; bench.py takes the one that is fastest on the day:
- *   unnest  one INSERT from arrays for all spans of the transaction
+ *   unnest  INSERTs from arrays, of up to 500 rows each: more would not stay in memory
  *   values  INSERTs of ten rows each
  *   copy    COPY, which could not bear a span that is stored already; shown beside the others
  *
@@ -34,7 +34,8 @@
 
 #define COLUMNS_MAX      48
 #define WARM_UP_SECONDS  1.0
-#define ROWS_A_STATEMENT 10
+#define ROWS_A_STATEMENT 10  /* values */
+#define ROWS_A_SLICE     500 /* unnest */
 
 enum way { WAY_UNNEST, WAY_VALUES, WAY_COPY };
 static const char *const ways[] = {"unnest", "values", "copy"};
@@ -90,10 +91,16 @@ struct patch {
     int64_t time_ns;
 };
 
+/* Binary arrays, one a column. */
+struct slice {
+    char *arrays[COLUMNS_MAX];
+    int lens[COLUMNS_MAX];
+};
+
 /* The values of one table for a transaction. */
 struct values {
-    char *arrays[COLUMNS_MAX]; /* binary arrays, one a column */
-    int array_lens[COLUMNS_MAX];
+    struct slice *slices;
+    size_t slice_count;
     char *copy; /* the same rows as COPY takes them */
     size_t copy_len;
     const char **cells; /* row after row, into the arrays */
@@ -276,18 +283,22 @@ static size_t column_size(const struct table *table, size_t column)
     return size;
 }
 
-static void lay_out_array(struct writer *self, size_t which, size_t column)
+/* The rows from `first` on. */
+static void lay_out_array(struct writer *self, size_t which, size_t column, size_t first)
 {
     const struct table *table = &tables[which];
     struct values *values = &self->values[which];
+    struct slice *slice = &values->slices[first / ROWS_A_SLICE];
+    size_t left = values->row_count - first;
+    size_t count = left < ROWS_A_SLICE ? left : ROWS_A_SLICE;
     char *at = allocate(20 + in_transaction * column_size(table, column));
-    values->arrays[column] = at;
+    slice->arrays[column] = at;
     at = put_int(at, 1, 4); /* dimensions */
     at = put_int(at, 1, 4); /* there may be nulls */
     at = put_int(at, table->columns[column].type_id, 4);
-    at = put_int(at, (uint32_t)values->row_count, 4);
+    at = put_int(at, (uint32_t)count, 4);
     at = put_int(at, 1, 4); /* first subscript */
-    for (size_t i = 0; i < values->row_count; i++) {
+    for (size_t i = first; i < first + count; i++) {
         size_t row = i % table->row_count;
         char *value = at + 4;
         size_t cell = i * table->column_count + column;
@@ -295,7 +306,7 @@ static void lay_out_array(struct writer *self, size_t which, size_t column)
         values->cells[cell] = PQgetisnull(table->rows, (int)row, (int)column) ? NULL : value;
         values->cell_lens[cell] = (int)(at - value);
     }
-    values->array_lens[column] = (int)(at - values->arrays[column]);
+    slice->lens[column] = (int)(at - slice->arrays[column]);
 }
 
 static void lay_out_copy(struct writer *self, size_t which)
@@ -330,8 +341,11 @@ static void lay_out(struct writer *self)
             lay_out_copy(self, which);
             continue;
         }
-        for (size_t column = 0; column < table->column_count; column++)
-            lay_out_array(self, which, column);
+        values->slice_count = (values->row_count + ROWS_A_SLICE - 1) / ROWS_A_SLICE;
+        values->slices = allocate(values->slice_count * sizeof *values->slices);
+        for (size_t first = 0; first < values->row_count; first += ROWS_A_SLICE)
+            for (size_t column = 0; column < table->column_count; column++)
+                lay_out_array(self, which, column, first);
     }
 }
 
@@ -407,9 +421,10 @@ static void send_prepared(struct writer *self, const char *name, size_t count,
 
 static void send_unnest(struct writer *self, size_t which)
 {
-    struct values *values = &self->values[which];
-    send_prepared(self, tables[which].name, tables[which].column_count,
-                  (const char *const *)values->arrays, values->array_lens);
+    const struct values *values = &self->values[which];
+    for (size_t i = 0; i < values->slice_count; i++)
+        send_prepared(self, tables[which].name, tables[which].column_count,
+                      (const char *const *)values->slices[i].arrays, values->slices[i].lens);
 }
 
 static void send_values(struct writer *self)
@@ -456,14 +471,24 @@ static void run(struct writer *self, const char *sql, ExecStatusType expected)
     PQclear(result);
 }
 
-static void run_unnest(struct writer *self, size_t which)
+/* Takes the results of one statement outside a pipeline. */
+static void take_statement(struct writer *self)
 {
-    send_unnest(self, which);
     PGresult *result;
     while ((result = PQgetResult(self->connection)) != NULL) {
         if (PQresultStatus(result) != PGRES_COMMAND_OK)
             fail(self->connection);
         PQclear(result);
+    }
+}
+
+static void run_unnest(struct writer *self, size_t which)
+{
+    const struct values *values = &self->values[which];
+    for (size_t i = 0; i < values->slice_count; i++) {
+        send_prepared(self, tables[which].name, tables[which].column_count,
+                      (const char *const *)values->slices[i].arrays, values->slices[i].lens);
+        take_statement(self);
     }
 }
 
@@ -479,12 +504,7 @@ static void write_copy(struct writer *self)
     if (PQputCopyData(self->connection, values->copy, (int)values->copy_len) != 1 ||
         PQputCopyEnd(self->connection, NULL) != 1)
         fail(self->connection);
-    PGresult *result;
-    while ((result = PQgetResult(self->connection)) != NULL) {
-        if (PQresultStatus(result) != PGRES_COMMAND_OK)
-            fail(self->connection);
-        PQclear(result);
-    }
+    take_statement(self);
     run_unnest(self, TRACES);
     run(self, "COMMIT", PGRES_COMMAND_OK);
 }
