@@ -73,6 +73,10 @@ class SdkSender:
             else:
                 self.items.append(said)
 
+    @property
+    def is_running(self):
+        return self.child.poll() is None
+
     def wait_items(self, count, seconds=60.0):
         wait_until(lambda: len(self.items) >= count or self.child.poll() is not None, seconds,
                    lambda: f"{count} items acknowledged, there are {len(self.items)}")
