@@ -64,6 +64,10 @@ class Lease:
         return self.query("select 1 from pg_stat_activity where state = 'active'"
                           " and query like 'INSERT INTO passes%%'")
 
+    def is_between_statements(self):
+        """A client has a transaction open and has said nothing for a moment."""
+        return self.query("select 1 from pg_stat_activity where state = 'idle in transaction'")
+
     def leader(self):
         """(name of the replica, fence), or None while nobody holds the lease."""
         rows = self.query(

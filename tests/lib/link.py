@@ -7,15 +7,16 @@
 """
 import socket
 import threading
+import time
 
 
 class Link:
-    """A TCP proxy on a free port. cut() ends all connections and lets no new one through. freeze()
+    """A TCP proxy on a free port, on which everything takes delay_s, each way. cut() ends all connections and lets no new one through. freeze()
     leaves them open and moves no byte, not even for new ones; what was sent meanwhile arrives after
     mend(), also when its sender has gone, as from a network that was only slow."""
 
-    def __init__(self, to_port):
-        self.to_port = to_port
+    def __init__(self, to_port, delay_s=0.0):
+        self.to_port, self.delay_s = to_port, delay_s
         self._moves = threading.Event()
         self._moves.set()
         self._is_cut = False
@@ -100,6 +101,7 @@ class Link:
         """Bytes from one to the other until either ends."""
         try:
             while data := source.recv(65536):
+                time.sleep(self.delay_s)
                 self._moves.wait()
                 target.sendall(data)
             self._moves.wait()

@@ -101,8 +101,37 @@ def test_a_frozen_leader_that_thaws_writes_nothing(trio):
     trio.taken_over(fence, time.monotonic())
     leader.resume()
     wait_until(lambda: not leads(leader), what="the old leader follows")
-    trio.lease.wait_writes(trio.lease.fence(), count=3)
+    trio.lease.wait_writes(trio.lease.fence(), count=2)
     assert f"lease.lost - fence={fence}" in leader.log()
+
+
+def test_a_leader_that_freezes_amid_a_transaction_holds_nobody_up(site, postgres):
+    """Its transaction has locked the lease's row, which a bid has to change."""
+    with Link(postgres.server.port, delay_s=0.02) as slow:
+        trio = Replicas(site, postgres, PASS_S, ["a", "b", "c"],
+                        urls={"a": postgres.url_at(slow.port)})
+        leader, fence = trio.leader()
+        trio.lease.wait_writes(fence)
+        assert leader is trio["a"]
+        wait_until(trio.lease.is_between_statements, 30, "an open transaction", every=0.001)
+        leader.pause()
+        assert trio.lease.is_between_statements(), "it was over before"
+        trio.taken_over(fence, time.monotonic())
+        leader.resume()
+        wait_until(lambda: not leads(leader), what="the old leader follows")
+    trio.lease.check()
+
+
+def test_sigterm_amid_a_write_lets_it_be_done(site, postgres):
+    duo = Replicas(site, postgres, PASS_S, ["a", "b"], slow_s=0.1)
+    leader, fence = duo.leader()
+    duo.lease.wait_writes(fence)
+    writes = duo.lease.writes(fence)
+    wait_until(duo.lease.is_writing, 30, "a write", every=0.002)
+    assert leader.stop() == 0
+    assert duo.lease.writes(fence) == writes + 1 and "pass.failing" not in leader.log()
+    assert f"lease.given_up - fence={fence}" in leader.log()
+    duo.lease.check()
 
 
 def test_a_leader_cut_off_follows_before_another_leads(site, postgres):
@@ -129,12 +158,12 @@ def test_a_lease_given_away_makes_the_holder_follow_within_a_pass(trio):
     trio.lease.wait_writes(fence)
     trio.lease.database.execute(
         "update lease set holder = 'somebody', fence = fence + 1,"
-        " expires_at = clock_timestamp() + interval '12 seconds'")
+        " expires_at = clock_timestamp() + interval '6 seconds'")
     since = time.monotonic()
     wait_until(lambda: not leads(leader), what="the holder of before follows")
     assert time.monotonic() - since <= PASS_S + 0.5
     # Nobody else believes it either, until the stranger's lease runs out.
-    for _ in range(20):
+    for _ in range(10):
         assert not any(leads(one) for one in trio.daemons.values())
         time.sleep(0.1)
     assert trio.lease.writes(fence + 1) == 0
@@ -195,12 +224,12 @@ def test_a_clock_one_hour_ahead_changes_nothing(site, postgres):
     ahead = datetime.fromisoformat(clock.rstrip("Z")) - datetime.utcnow()
     assert 3000 < ahead.total_seconds() < 3700, "the clock is not ahead"
     leader, fence = duo.leader()
-    duo.lease.wait_writes(fence, duo.lease.writes(fence) + 5)
+    duo.lease.wait_writes(fence, duo.lease.writes(fence) + 4)
     assert leader is duo["a"] and duo.lease.fence() == fence and not leads(duo["b"])
     leader.kill9()
     duo.taken_over(fence, time.monotonic())
     leader.start()  # and the other way round: the one ahead keeps it
-    duo.lease.wait_writes(fence + 1, duo.lease.writes(fence + 1) + 5)
+    duo.lease.wait_writes(fence + 1, duo.lease.writes(fence + 1) + 3)
     assert duo.lease.leader() == ("b", fence + 1)
     duo.lease.check()
 
@@ -210,7 +239,7 @@ def test_behind_a_pooler_a_killed_leader_leaves_nothing_behind(site, postgres):
     with PgBouncer(postgres.server) as pooler:
         url = postgres.url_at(pooler.port)
         trio = Replicas(site, postgres, PASS_S, ["a", "b", "c"], urls=dict.fromkeys("abc", url))
-        for _ in range(3):
+        for _ in range(2):
             leader, fence = trio.leader()
             trio.lease.wait_writes(fence)
             leader.kill9()
