@@ -171,6 +171,29 @@ def test_a_lease_given_away_makes_the_holder_follow_within_a_pass(trio):
     assert new_fence == fence + 2
 
 
+# Gives the lease away in the transaction of a renewal, which its holder is told went well.
+BETRAY = """
+create function betray() returns trigger language plpgsql as $$ begin
+  update lease set holder = 'somebody', fence = fence + 1,
+    expires_at = clock_timestamp() + interval '6 seconds'; return null; end $$;
+create trigger z_betray after update on lease for each row
+  when (pg_trigger_depth() = 0 and new.fence = old.fence) execute function betray()
+"""
+
+
+def test_a_leader_that_knows_nothing_of_its_loss_writes_nothing(site, postgres):
+    lone = Replicas(site, postgres, PASS_S, ["a"])
+    daemon, fence = lone.leader()
+    lone.lease.wait_writes(fence)
+    postgres.execute(BETRAY)
+    wait_until(lambda: lone.lease.fence() > fence, what="the lease is another's")
+    wait_until(lambda: not leads(daemon), what="it follows")
+    postgres.execute("drop trigger z_betray on lease")
+    assert f"lease.lost - fence={fence} reason=\"a write was refused" in daemon.log()
+    lone.lease.wait_writes(fence + 2)
+    lone.lease.check()
+
+
 LONG_S = 3.0
 
 
