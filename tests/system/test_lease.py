@@ -346,3 +346,36 @@ def test_a_bid_goes_above_every_fence_seen_though_the_database_forgot(site, post
     _, new_fence = duo.lease.wait_leader(above=fence)
     assert new_fence == fence + 1
     duo.lease.wait_writes(new_fence)
+
+
+def test_replicas_on_one_database_list_each_other(trio):
+    leader, fence = trio.leader()
+    wait_until(lambda: len(listed(leader)) == 3, what="three replicas")
+    for daemon in trio.daemons.values():
+        rows = listed(daemon)
+        assert sorted(rows) == ["a", "b", "c"]
+        assert [row["id"] for row in rows.values() if row["role"] == "leader"] == [leader.name]
+        assert rows[leader.name]["fence"] == fence
+        assert daemon.metric("mcpd_config_mismatch") == 0
+    # One that has been away for a day is forgotten.
+    gone = trio.others(leader)[0]
+    gone.kill9()
+    trio.lease.database.execute("update replicas set seen_at = seen_at - interval '25 hours'"
+                                " where id = %s", gone.name)
+    wait_until(lambda: gone.name not in listed(leader), what="it is forgotten")
+
+
+def test_replicas_with_different_settings_say_so(site, postgres):
+    (site.folder / "other.yaml").write_text("version: 1\nkeys: []\n", encoding="ascii")
+    duo = Replicas(site, postgres, 1.0, ["a", "b"])
+    hashes = {row["config_hash"] for row in listed(duo["a"]).values()}
+    assert hashes == {""} and duo["a"].metric("mcpd_config_mismatch") == 0
+    duo["b"].stop()
+    duo["b"].options["config"] = "other.yaml"
+    duo["b"].start()
+    for daemon in duo.daemons.values():
+        daemon.wait_metric("mcpd_config_mismatch", 1)
+    rows = listed(duo["a"])
+    assert rows["a"]["config_hash"] == "" and len(rows["b"]["config_hash"]) == 64
+    duo["b"].stop()
+    wait_until(lambda: duo["a"].metric("mcpd_config_mismatch") == 0, what="the other is forgotten")
