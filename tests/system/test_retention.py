@@ -6,6 +6,7 @@ import time
 
 from lib import http, settings
 from lib.settings import key
+from lib.store import Store
 from lib.telemetry import new_span_id, new_trace_id
 from lib.wait import wait_until
 
@@ -88,3 +89,40 @@ def test_what_is_too_old_to_be_kept_is_rejected(any_site, tmp_path):
     assert "older than what is kept" in answer["errors"][0]["message"]
     assert send(daemon, "shop", old).status == 400
     assert send(daemon, "lab", old).status == 200
+
+
+def test_postgres_drops_a_day_that_no_project_keeps(site, postgres, tmp_path):
+    def days():
+        return {row[0] for row in postgres.query(
+            "select inhrelid::regclass::text from pg_inherits where inhparent = 'spans'::regclass")}
+    path = settings.write(tmp_path / "mcpd.yaml", keys=KEYS)
+    daemon = site.daemon(config=path, store=postgres.url, pass_interval="1s")
+    daemon.database = postgres
+    ahead = days()
+    for secret in ("shop", "lab"):
+        assert send(daemon, secret, events(age_days=5)).status == 200
+    old = days() - ahead
+    assert len(old) >= 1
+    settings.write(path, keys=KEYS, projects={"shop": {"retention": "3d"}})
+    wait_until(lambda: rows(daemon, "shop")["spans"] == 0, 30, daemon.log)
+    assert (rows(daemon, "lab")["spans"], old & days()) == (1, old)
+    settings.write(path, keys=KEYS, projects={"shop": {"retention": "1d"},
+                                              "lab": {"retention": "3d"}})
+    wait_until(lambda: rows(daemon, "lab")["spans"] == 0 and not old & days(), 30,
+               lambda: f"{days()}\n{daemon.log()}")
+    # The day may come back: somebody keeps more from now on.
+    settings.write(path, keys=KEYS)
+    wait_until(lambda: send(daemon, "shop", events(age_days=5)).status == 200, 30, daemon.log)
+
+
+def test_runs_of_a_store_of_their_own_are_deleted_there(site, postgres, tmp_path):
+    path = settings.write(tmp_path / "mcpd.yaml", keys=KEYS)
+    daemon = site.daemon(config=path, store=postgres.url, runs_data="embedded", data="runs.db",
+                         pass_interval="1s")
+    assert send(daemon, "shop", events(age_days=0)).status == 200
+    runs = Store(daemon.data)
+    runs.execute(f"update runs set seen_ns = seen_ns - {9 * DAY_NS}")
+    assert runs.query("select count(*) from runs") == [(1,)]
+    settings.write(path, keys=KEYS, projects={"shop": {"retention": "3d"}})
+    wait_until(lambda: runs.query("select count(*) from runs") == [(0,)], 30, daemon.log)
+    assert postgres.query("select count(*) from spans")[0][0] == 1
