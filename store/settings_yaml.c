@@ -73,9 +73,13 @@ static int take_key(struct builder *self, const yaml_event_t *event)
 static struct node *add_node(struct builder *self, enum node_kind kind, const yaml_event_t *event)
 {
     struct node *parent = top(self);
-    if (++self->nodes > SETTINGS_NODES_MAX ||
-        (parent && parent->children >= SETTINGS_CHILDREN_MAX)) {
+    if (++self->nodes > SETTINGS_NODES_MAX) {
         too_large(self, line_of(event));
+        return NULL;
+    }
+    if (parent && parent->children >= SETTINGS_CHILDREN_MAX) {
+        err_set(self->err, "line %zu: a list or map holds more than %d items", line_of(event),
+                SETTINGS_CHILDREN_MAX);
         return NULL;
     }
     struct node *node = arena_zalloc(self->arena, sizeof *node);

@@ -161,6 +161,16 @@ def test_a_new_ceiling_counts_what_was_used_before(site, tmp_path):
     assert [send(daemon, batch(size)).status for size in (3, 2, 1)] == [429, 200, 429]
 
 
+def test_each_replica_counts_for_itself(site, postgres, tmp_path):
+    path = settings.write(tmp_path / "mcpd.yaml", keys=[key("shop", "in", "shop")],
+                          projects={"shop": {"quota": {"events": 10}}})
+    replicas = [site.daemon(config=path, store=postgres.url) for _ in range(2)]
+    for daemon in replicas:
+        assert counts(send(daemon, batch(10))) == (10, 0, 0)
+        assert send(daemon, batch(1)).status == 429
+    assert postgres.query("select count(*) from spans")[0][0] == 20
+
+
 def test_a_relay_waits_for_a_projects_minute_and_holds_up_nobody_else(site, tmp_path):
     daemon = start(site, tmp_path, events=10)
     relay = site.relay(upstream=daemon.url)

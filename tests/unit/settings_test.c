@@ -276,7 +276,17 @@ static void too_much(void **state)
     while (buf_add_str(&text, "1,") == 0)
         ;
     assert_null(settings_parse((struct slice){text.data, text.len}, &err));
-    assert_non_null(strstr(err.text, "the file says too much"));
+    assert_non_null(strstr(err.text, "line 1: a list or map holds more than 2000 items"));
+    buf_reset(&text);
+    assert_int_equal(buf_add_str(&text, "version: [\n"), 0);
+    for (int i = 0; i < 101; i++) {
+        assert_int_equal(buf_add_str(&text, "["), 0);
+        for (int j = 0; j < 1000; j++)
+            assert_int_equal(buf_add_str(&text, "1,"), 0);
+        assert_int_equal(buf_add_str(&text, "],\n"), 0);
+    }
+    assert_null(settings_parse((struct slice){text.data, text.len}, &err));
+    assert_non_null(strstr(err.text, "line 101: the file says too much"));
     buf_fini(&text);
 }
 
