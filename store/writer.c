@@ -286,6 +286,14 @@ static void *run(void *arg)
     return NULL;
 }
 
+/* A store whose connections are only made when they are used may be away. */
+static void first_look(struct writer_thread *thread)
+{
+    struct err err = {{0}};
+    note_answer(thread->writer, thread->writer->backend->probe(thread->conn, false, &err) == 0,
+                &err);
+}
+
 /* is_alone: no other thread will write. */
 static int start_thread(writer_t *self, backend_store_t *store, bool is_alone, struct err *err)
 {
@@ -298,6 +306,8 @@ static int start_thread(writer_t *self, backend_store_t *store, bool is_alone, s
     thread->conn = self->backend->connect(store, true, err);
     if (!thread->conn)
         return -1;
+    if (thread->is_keeper)
+        first_look(thread);
     if (pthread_create(&thread->thread, NULL, run, thread) != 0) {
         self->backend->disconnect(&thread->conn);
         return err_set(err, "cannot start a writer thread");

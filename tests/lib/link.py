@@ -21,6 +21,8 @@ class Link:
         self._moves.set()
         self._is_cut = False
         self._is_closed = False
+        self._trap, self._armed = None, set()
+        self.was_cut = threading.Event()  # by cut_once
         self._lock = threading.Lock()
         self._sockets = set()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -40,6 +42,12 @@ class Link:
 
     def freeze(self):
         self._moves.clear()
+
+    def cut_once(self, after, at, from_server=False):
+        """Ends the first connection on which the client has sent the bytes `after`, the moment the
+        bytes `at` come by from the client, or from the server; they are not passed on."""
+        self.was_cut.clear()
+        self._trap = (after, at, from_server)
 
     def mend(self):
         with self._lock:
@@ -88,21 +96,39 @@ class Link:
                 _end(server)
                 return
             self._sockets.add(server)
-        back = threading.Thread(target=self._move, args=(server, client), daemon=True)
+        back = threading.Thread(target=self._move, args=(server, client, client), daemon=True)
         back.start()
-        self._move(client, server)
+        self._move(client, server, client)
         back.join()
         with self._lock:
             self._sockets -= {client, server}
         client.close()
         server.close()
 
-    def _move(self, source, target):
+    def _is_trapped(self, data, client, is_from_server):
+        with self._lock:
+            if self._trap is None:
+                return False
+            after, at, from_server = self._trap
+            if not is_from_server and after in data:
+                self._armed.add(client)
+            if client not in self._armed or is_from_server != from_server or at not in data:
+                return False
+            self._trap = None
+            self._armed.clear()
+            self.was_cut.set()
+            return True
+
+    def _move(self, source, target, client):
         """Bytes from one to the other until either ends."""
         try:
             while data := source.recv(65536):
                 time.sleep(self.delay_s)
                 self._moves.wait()
+                if self._is_trapped(data, client, source is not client):
+                    _end(target)
+                    _end(source)
+                    return
                 target.sendall(data)
             self._moves.wait()
             target.shutdown(socket.SHUT_WR)
