@@ -154,8 +154,8 @@ enum refusal gate_check(const struct mg_request_info *info, struct httpd_headers
 
 /* The sender's key, or an empty slice. */
 struct slice key_of(const struct httpd_headers *headers);
-/* REFUSAL_NONE, KEY, or KEY_MISTYPED, for which no key is looked at. Without a find_key in a time
- * that depends on the length of `given` and the number of keys alone. */
+/* REFUSAL_NONE, KEY, or KEY_MISTYPED, for which no key of the options is looked at. Without a
+ * find_key in a time that depends on the length of `given` and the number of keys alone. */
 enum refusal key_check(const struct httpd_config *config, struct slice given,
                        struct key_holder *holder);
 

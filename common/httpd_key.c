@@ -36,10 +36,12 @@ enum refusal key_check(const struct httpd_config *config, struct slice given,
     struct grant hint;
     if (!config->find_key && keys->count == 0)
         return REFUSAL_NONE;
+    if (config->find_key && config->find_key(config->arg, given, holder))
+        return REFUSAL_NONE; /* it may be that anyone is let in */
     if (key_form_read(given, &hint) == KEY_MISTYPED)
         return REFUSAL_KEY_MISTYPED;
     if (config->find_key)
-        return config->find_key(config->arg, given, holder) ? REFUSAL_NONE : REFUSAL_KEY;
+        return REFUSAL_KEY;
     for (size_t i = 0; i < keys->count; i++)
         is_known |= is_equal(grant_parse(keys->items[i]).secret, given);
     return is_known && given.len > 0 ? REFUSAL_NONE : REFUSAL_KEY;

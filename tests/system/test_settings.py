@@ -151,6 +151,18 @@ def test_keys_of_the_file_have_project_and_scope(site, tmp_path):
     assert "shop-in" not in daemon.log()
 
 
+def test_a_mistyped_key_is_told_only_where_keys_are_asked_for(site, tmp_path):
+    good = run_once("key", "new").stdout.strip()
+    mistyped = good[:-1] + ("A" if good[-1] != "A" else "B")
+    path = settings.write(tmp_path / "mcpd.yaml")
+    daemon = site.daemon(config=path)
+    assert status(daemon, mistyped) == 200
+    settings.write(path, keys=[key("edge")])
+    until_status(daemon, mistyped, 401)
+    assert b"key_mistyped" in send(daemon, mistyped).body
+    assert b"unauthorized" in send(daemon, "other").body
+
+
 def test_an_empty_section_of_keys_lets_nobody_in(site, tmp_path):
     path = settings.write(tmp_path / "mcpd.yaml", keys=[])
     daemon = site.daemon(config=path)
@@ -288,6 +300,14 @@ def test_sighup_without_a_file_is_harmless(site):
     assert status(daemon, "any") == 200
     assert daemon.metric("mcpd_config_last_reload_success") == 1
     assert daemon.stop() == 0
+
+
+def test_sighup_to_a_relay_is_ignored(site):
+    relay = site.relay(upstream="http://127.0.0.1:1")
+    relay.signal(signal.SIGHUP)
+    request = native_request(next(NUMBERS))
+    assert http.post(relay.port, request.path, request.body).status == 202
+    assert relay.stop() == 0
 
 
 def test_replicas_tell_the_hash_of_their_file(site, tmp_path):
