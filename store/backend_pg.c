@@ -89,15 +89,9 @@ static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
     if (pg_conn_open(conn, clock_mono_ms() + SWEEP_LIMIT_MS, err) == -1 ||
         pg_days_ahead(conn, (int64_t)(clock_wall_s() / DAY_S), err) == -1)
         return -1;
-    for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
-        PGresult *result;
-        if (pg_run(conn, sweeps[i], &params, &result, err) == -1)
+    for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++)
+        if (pg_remove(conn, sweeps[i], &params, &most, err) == -1)
             return -1;
-        int removed = (int)strtol(PQcmdTuples(result), NULL, 10);
-        PQclear(result);
-        if (removed > most)
-            most = removed;
-    }
     return most;
 }
 

@@ -405,6 +405,19 @@ int pg_round_rows(backend_conn_t *self, size_t wanted, row_sink *sink, void *arg
     return self->pg && finish_round(self, err) == 0 ? rc : -1;
 }
 
+int pg_remove(backend_conn_t *self, const char *sql, const struct pg_params *params, int *most,
+              struct err *err)
+{
+    PGresult *result;
+    if (pg_run(self, sql, params, &result, err) == -1)
+        return -1;
+    int removed = (int)strtol(PQcmdTuples(result), NULL, 10);
+    PQclear(result);
+    if (removed > *most)
+        *most = removed;
+    return 0;
+}
+
 void pg_rollback(backend_conn_t *self)
 {
     enum pg_fault fault = self->fault;

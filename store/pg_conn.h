@@ -115,6 +115,9 @@ int pg_run(backend_conn_t *self, const char *sql, const struct pg_params *params
            struct err *err) MUST_USE;
 /* The same for a statement without values whose result nobody wants. */
 int pg_run_done(backend_conn_t *self, const char *sql, struct err *err) MUST_USE;
+/* Runs one statement that removes rows; *most grows to how many it were. */
+int pg_remove(backend_conn_t *self, const char *sql, const struct pg_params *params, int *most,
+              struct err *err) MUST_USE;
 /* Ends whatever transaction is open; drops the connection where that fails. */
 void pg_rollback(backend_conn_t *self);
 

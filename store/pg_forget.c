@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "store/pg_forget.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/clock.h"
 #include "store/pg_conn.h"
 #include "store/pg_days.h"
@@ -27,13 +24,6 @@ static const char *const removals[] = {
     REMOVE("runs", "project, id", "seen_ns < " FIRST_NS),
 };
 
-static int run(backend_conn_t *conn, const char *sql, const struct pg_params *params,
-               PGresult **result, struct err *err)
-{
-    conn->deadline_ms = clock_mono_ms() + FORGET_LIMIT_MS;
-    return pg_run(conn, sql, params, result, err);
-}
-
 /* The days that the named project keeps; 0 for one that keeps everything. */
 static uint64_t days_of(const struct retention *kept, size_t count, struct list_value name)
 {
@@ -50,8 +40,8 @@ static int find_first_day(backend_conn_t *conn, const struct retention *kept, si
     PGresult *result;
     uint64_t longest = 0;
     *before_day = INT64_MIN;
-    if (run(conn, "SELECT extract(epoch FROM now())::bigint / 86400, name FROM projects", NULL,
-            &result, err) == -1)
+    if (pg_run(conn, "SELECT extract(epoch FROM now())::bigint / 86400, name FROM projects", NULL,
+               &result, err) == -1)
         return -1;
     int rows = PQntuples(result);
     for (int row = 0; row < rows; row++) {
@@ -77,13 +67,9 @@ static int remove_rows(backend_conn_t *conn, const struct retention *one, int ma
     pg_bind_int(&params, (int64_t)one->days);
     pg_bind_int(&params, max_rows);
     for (size_t i = 0; i < sizeof removals / sizeof *removals; i++) {
-        PGresult *result;
-        if (run(conn, removals[i], &params, &result, err) == -1)
+        conn->deadline_ms = clock_mono_ms() + FORGET_LIMIT_MS;
+        if (pg_remove(conn, removals[i], &params, &most, err) == -1)
             return -1;
-        int removed = (int)strtol(PQcmdTuples(result), NULL, 10);
-        PQclear(result);
-        if (removed > most)
-            most = removed;
     }
     return most;
 }
