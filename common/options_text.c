@@ -155,9 +155,11 @@ static void print_relay(const struct options *self, FILE *out)
 /* URLs hold passwords and are not shown. */
 static void print_daemon(const struct options *self, FILE *out)
 {
-    char time[OPTION_NUMBER_MAX];
+    char ttl[OPTION_NUMBER_MAX];
+    char pass[OPTION_NUMBER_MAX];
     const char *runs = self->runs_data;
-    option_format(OPTION_MS, self->idempotency_ttl, time);
+    option_format(OPTION_MS, self->idempotency_ttl, ttl);
+    option_format(OPTION_MS, self->pass_interval, pass);
     if (*self->store)
         fprintf(out, OPTIONS_LABEL "data in a Postgres, shared", "daemon");
     else
@@ -166,7 +168,7 @@ static void print_daemon(const struct options *self, FILE *out)
         fprintf(out, "; runs at %s", self->data);
     else if (*runs)
         fprintf(out, "; runs %s", strcmp(runs, "off") == 0 ? "off" : "in a Postgres");
-    fprintf(out, "; keys of requests remembered for %s\n", time);
+    fprintf(out, "; keys of requests remembered for %s; passes every %s\n", ttl, pass);
 }
 
 void options_print(const struct options *self, FILE *out)
