@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/http_client.h"
 #include "courier/backoff.h"
 #include "proto/idem.h"
 #include "proto/otlp_reply.h"
@@ -24,7 +25,6 @@
 #define HEADERS_MAX       16
 #define PROBE_TIMEOUT_MS  3000L
 #define IDLE_CONNECTION_S 4L /* far below the 25 s after which our daemon closes */
-#define DNS_CACHE_S       30L
 #define SLOW_BYTES_PER_S  1024L
 #define SLOW_S            15L
 #define WAIT_HEADER       "mcpd-wait"
@@ -48,13 +48,6 @@ struct push {
     char derived_key[IDEM_DERIVED_LEN + 1];
 };
 
-/* Setting an option fails without memory, or where libcurl is older than what we are built for. */
-static void must(CURLcode code)
-{
-    if (code != CURLE_OK)
-        abort();
-}
-
 static size_t take_answer(char *data, size_t size, size_t count, void *arg)
 {
     push_t *self = arg;
@@ -70,30 +63,14 @@ static size_t take_answer(char *data, size_t size, size_t count, void *arg)
 
 static void set_common(push_t *self)
 {
-    static const struct {
-        CURLoption option;
-        long value;
-    } rows[] = {
-        {CURLOPT_NOSIGNAL, 1},
-        {CURLOPT_FOLLOWLOCATION, 0},
-        {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1},
-        {CURLOPT_TCP_NODELAY, 1},
-        {CURLOPT_TCP_KEEPALIVE, 1},
-        {CURLOPT_DNS_CACHE_TIMEOUT, DNS_CACHE_S},
-        {CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES_PER_S},
-        {CURLOPT_LOW_SPEED_TIME, SLOW_S},
-        {CURLOPT_MAXAGE_CONN, IDLE_CONNECTION_S},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        must(curl_easy_setopt(self->easy, rows[i].option, rows[i].value));
-    }
-    /* An upstream is named by its address; what the environment says of proxies is for browsers. */
-    must(curl_easy_setopt(self->easy, CURLOPT_PROXY, ""));
-    must(curl_easy_setopt(self->easy, CURLOPT_PROTOCOLS_STR, "http,https"));
-    must(curl_easy_setopt(self->easy, CURLOPT_ERRORBUFFER, self->error));
-    must(curl_easy_setopt(self->easy, CURLOPT_PRIVATE, self));
-    must(curl_easy_setopt(self->easy, CURLOPT_WRITEFUNCTION, take_answer));
-    must(curl_easy_setopt(self->easy, CURLOPT_WRITEDATA, self));
+    http_client_set_up(self->easy);
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES_PER_S));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_LOW_SPEED_TIME, SLOW_S));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_MAXAGE_CONN, IDLE_CONNECTION_S));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_ERRORBUFFER, self->error));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_PRIVATE, self));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_WRITEFUNCTION, take_answer));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_WRITEDATA, self));
 }
 
 push_t *push_new(enum push_kind kind, void *owner)
@@ -108,11 +85,11 @@ push_t *push_new(enum push_kind kind, void *owner)
     buf_init(&self->text, TEXT_MAX_BYTES);
     set_common(self);
     if (kind == PUSH_REQUEST) {
-        must(curl_easy_setopt(self->easy, CURLOPT_POST, 1L));
+        http_client_must(curl_easy_setopt(self->easy, CURLOPT_POST, 1L));
     } else {
-        must(curl_easy_setopt(self->easy, CURLOPT_TIMEOUT_MS, PROBE_TIMEOUT_MS));
-        must(curl_easy_setopt(self->easy, CURLOPT_FRESH_CONNECT, 1L));
-        must(curl_easy_setopt(self->easy, CURLOPT_FORBID_REUSE, 1L));
+        http_client_must(curl_easy_setopt(self->easy, CURLOPT_TIMEOUT_MS, PROBE_TIMEOUT_MS));
+        http_client_must(curl_easy_setopt(self->easy, CURLOPT_FRESH_CONNECT, 1L));
+        http_client_must(curl_easy_setopt(self->easy, CURLOPT_FORBID_REUSE, 1L));
     }
     return self;
 }
@@ -136,7 +113,7 @@ CURL *push_handle(push_t *self)
 void *push_owner(CURL *handle)
 {
     push_t *self = NULL;
-    must(curl_easy_getinfo(handle, CURLINFO_PRIVATE, &self));
+    http_client_must(curl_easy_getinfo(handle, CURLINFO_PRIVATE, &self));
     return self->owner;
 }
 
@@ -199,7 +176,7 @@ static void link_lines(push_t *self, size_t count)
         self->headers[i].data = self->text.data + self->line_starts[i];
         self->headers[i].next = i + 1 < count ? &self->headers[i + 1] : NULL;
     }
-    must(curl_easy_setopt(self->easy, CURLOPT_HTTPHEADER, self->headers));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_HTTPHEADER, self->headers));
 }
 
 /* Nothing leaves without a key, whoever put it into the queue. */
@@ -249,7 +226,7 @@ static void set_target(push_t *self, const char *prefix, struct slice target)
     if (buf_add_str(&self->text, prefix) == -1 ||
         buf_add(&self->text, target.data, target.len) == -1)
         abort(); /* both are limited below the buffer's maximum */
-    must(curl_easy_setopt(self->easy, CURLOPT_REQUEST_TARGET, buf_cstr(&self->text)));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_REQUEST_TARGET, buf_cstr(&self->text)));
     buf_reset(&self->text);
 }
 
@@ -259,9 +236,10 @@ static void set_spec(push_t *self, const struct upstream_spec *spec)
     if (self->spec == spec)
         return;
     self->spec = spec;
-    must(curl_easy_setopt(self->easy, CURLOPT_URL, spec->origin));
-    must(curl_easy_setopt(self->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)spec->connect_timeout_ms));
-    must(curl_easy_setopt(self->easy, CURLOPT_CAINFO, spec->ca_file));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_URL, spec->origin));
+    http_client_must(
+        curl_easy_setopt(self->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)spec->connect_timeout_ms));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_CAINFO, spec->ca_file));
 }
 
 int push_prepare_request(push_t *self, const struct push_target *target,
@@ -276,11 +254,14 @@ int push_prepare_request(push_t *self, const struct push_target *target,
         return -1;
     self->has_our_key = target->our_authorization.len > 0;
     self->has_asked = target->asks_first;
-    must(curl_easy_setopt(self->easy, CURLOPT_TIMEOUT_MS, (long)target->spec->timeout_ms));
-    must(curl_easy_setopt(self->easy, CURLOPT_POSTFIELDS, body.len ? body.data : ""));
-    must(curl_easy_setopt(self->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len));
-    must(curl_easy_setopt(self->easy, CURLOPT_FRESH_CONNECT, (long)target->is_fresh));
-    must(curl_easy_setopt(self->easy, CURLOPT_MAXLIFETIME_CONN, (long)target->connection_age_s));
+    http_client_must(
+        curl_easy_setopt(self->easy, CURLOPT_TIMEOUT_MS, (long)target->spec->timeout_ms));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_POSTFIELDS, body.len ? body.data : ""));
+    http_client_must(
+        curl_easy_setopt(self->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len));
+    http_client_must(curl_easy_setopt(self->easy, CURLOPT_FRESH_CONNECT, (long)target->is_fresh));
+    http_client_must(
+        curl_easy_setopt(self->easy, CURLOPT_MAXLIFETIME_CONN, (long)target->connection_age_s));
     return 0;
 }
 
@@ -325,10 +306,10 @@ void push_result(push_t *self, CURLcode code, uint64_t wall_s, struct push_resul
     long request_bytes = 0;
     curl_off_t took_us = 0;
     const char *type = NULL; /* of the answer */
-    must(curl_easy_getinfo(self->easy, CURLINFO_RESPONSE_CODE, &status));
-    must(curl_easy_getinfo(self->easy, CURLINFO_REQUEST_SIZE, &request_bytes));
-    must(curl_easy_getinfo(self->easy, CURLINFO_TOTAL_TIME_T, &took_us));
-    must(curl_easy_getinfo(self->easy, CURLINFO_CONTENT_TYPE, &type));
+    http_client_must(curl_easy_getinfo(self->easy, CURLINFO_RESPONSE_CODE, &status));
+    http_client_must(curl_easy_getinfo(self->easy, CURLINFO_REQUEST_SIZE, &request_bytes));
+    http_client_must(curl_easy_getinfo(self->easy, CURLINFO_TOTAL_TIME_T, &took_us));
+    http_client_must(curl_easy_getinfo(self->easy, CURLINFO_CONTENT_TYPE, &type));
     *result = (struct push_result){
         .facts = {.curl_code = (int)code,
                   .status = (int)status,
