@@ -22,9 +22,24 @@ struct row {
 static const struct row rows[] = {
 #define GENAI(column, name)         {name, sizeof(name) - 1, GENAI_##column, false},
 #define GENAI_INDEXED(column, name) {name, sizeof(name) - 1, GENAI_##column, true},
+#define GENAI_SIDE(side, name)
 #include "proto/genai.def"
 #undef GENAI
 #undef GENAI_INDEXED
+#undef GENAI_SIDE
+};
+
+static const struct {
+    enum genai_side side;
+    const char *name;
+} sides[] = {
+#define GENAI(column, name)
+#define GENAI_INDEXED(column, name)
+#define GENAI_SIDE(side, name) {GENAI_##side, name},
+#include "proto/genai.def"
+#undef GENAI
+#undef GENAI_INDEXED
+#undef GENAI_SIDE
 };
 
 static bool row_matches(const struct row *row, struct slice key)
@@ -124,6 +139,15 @@ bool genai_is_content(struct slice key)
 {
     const struct row *row = find_row(key);
     return row && row->column == GENAI_CONTENT;
+}
+
+const struct value *genai_find_side(enum genai_side side, const struct value *members)
+{
+    for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++)
+        for (const struct value *member = members; member; member = member->next)
+            if (sides[i].side == side && slice_equals(member->key, sides[i].name))
+                return member;
+    return NULL;
 }
 
 bool genai_is_evaluation(struct slice event_name)

@@ -79,4 +79,8 @@ const struct value *genai_exception_type(struct slice event_name, const struct v
 /* The attribute holds what people or models said. */
 bool genai_is_content(struct slice key);
 
+/* Among such attributes the one that is the input or output of the call; null for none. */
+enum genai_side { GENAI_INPUT, GENAI_OUTPUT };
+const struct value *genai_find_side(enum genai_side side, const struct value *members);
+
 #endif
