@@ -17,6 +17,7 @@
 #include "common/grant.h"
 #include "proto/batch.h"
 #include "store/listing.h"
+#include "store/score_job.h"
 
 typedef struct backend_store backend_store_t;
 typedef struct backend_conn backend_conn_t;
@@ -165,6 +166,20 @@ struct backend {
                                      const char *step, struct slice cursor, struct err *err);
     /* The cursor that the step's last mark left, added to *cursor; nothing where there is none. */
     int (*pass_cursor)(backend_conn_t *conn, const char *step, struct buf *cursor, struct err *err);
+
+    /* Scoring, see score_job.h. Fenced: settles up to max_rows traces and leaves their jobs. */
+    enum backend_status (*settle)(backend_conn_t *conn, const struct lease_claim *claim,
+                                  const struct settle_call *call, size_t *settled, struct err *err);
+    /* The jobs of a scorer that are due, those that wait longest first: up to `limit`, and *count
+     * says how many. 0 or -1. */
+    int (*score_due)(backend_conn_t *conn, const char *scorer, size_t limit, struct score_job *jobs,
+                     size_t *count, struct err *err);
+    /* How many jobs of a scorer there are, up to SCORE_COUNT_MAX. 0 or -1. */
+    int (*score_waiting)(backend_conn_t *conn, const char *scorer, int64_t *count, struct err *err);
+    /* Fenced: all of them, in one transaction. */
+    enum backend_status (*score_write)(backend_conn_t *conn, const struct lease_claim *claim,
+                                       const struct score_outcome *outcomes, size_t count,
+                                       struct err *err);
 
     /* Enters the daemon into the list of replicas, or that it still runs, and forgets those not
      * seen for a day. *configs: how many different settings the running replicas have. 0 or -1. */

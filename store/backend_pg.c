@@ -12,6 +12,7 @@
 #include "store/pg_lease.h"
 #include "store/pg_read.h"
 #include "store/pg_write.h"
+#include "store/pg_score.h"
 
 #define OPEN_LIMIT_MS  5000
 #define PROBE_LIMIT_MS 3000
@@ -82,6 +83,10 @@ static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
         "DELETE FROM rejects WHERE id IN (SELECT r.id FROM projects p JOIN rejects r"
         " ON r.project = p.id WHERE r.id < (SELECT id FROM rejects WHERE project = p.id"
         " ORDER BY created_ns DESC, id DESC LIMIT 1 OFFSET 9999) LIMIT $1)",
+        /* Of scorers that are gone, or of judges that answer nobody. */
+        "DELETE FROM score_jobs WHERE ctid = ANY (ARRAY(SELECT ctid FROM score_jobs"
+        " WHERE due_at < extract(epoch FROM now())::bigint - 7 * 86400 LIMIT $1"
+        " FOR UPDATE SKIP LOCKED))",
     };
     struct pg_params params = {0};
     int most = 0;
@@ -111,6 +116,10 @@ const struct backend backend_pg = {
     .lease_give_up = pg_lease_give_up,
     .pass_mark = pg_pass_mark,
     .pass_cursor = pg_pass_cursor,
+    .settle = pg_settle,
+    .score_due = pg_score_due,
+    .score_waiting = pg_score_waiting,
+    .score_write = pg_score_write,
     .replica_seen = pg_replica_seen,
     .list = pg_list,
     .read_trace = pg_read_trace,

@@ -105,7 +105,8 @@ static int finish_removal(backend_conn_t *conn, struct sqlite_call *call, int *m
 static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
 {
     static const enum sqlite_statement sweeps[] = {STATEMENT_SWEEP_KEYS, STATEMENT_SWEEP_REJECTS,
-                                                   STATEMENT_SWEEP_REJECTS_OVER};
+                                                   STATEMENT_SWEEP_REJECTS_OVER,
+                                                   STATEMENT_SWEEP_SCORE_JOBS};
     int most = 0;
     for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
         struct sqlite_call call;
@@ -157,6 +158,10 @@ const struct backend backend_sqlite = {
     .lease_give_up = sqlite_lease_give_up,
     .pass_mark = sqlite_pass_mark,
     .pass_cursor = sqlite_pass_cursor,
+    .settle = sqlite_settle,
+    .score_due = sqlite_score_due,
+    .score_waiting = sqlite_score_waiting,
+    .score_write = sqlite_score_write,
     .replica_seen = sqlite_replica_seen,
     .list = sqlite_list,
     .read_trace = sqlite_read_trace,

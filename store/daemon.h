@@ -11,6 +11,7 @@
 #include "common/options.h"
 #include "proto/body_format.h"
 #include "store/gate.h"
+#include "store/judges.h"
 #include "store/keys.h"
 #include "store/leading.h"
 #include "store/opened_store.h"
@@ -32,6 +33,8 @@ struct forgetting {
     char hash[SHA256_HEX_SIZE]; /* of the settings of then */
 };
 
+struct score_plan;
+
 struct daemon {
     const struct options *options;
     struct opened_store main;
@@ -44,6 +47,8 @@ struct daemon {
     leading_t *leading;
     passes_t *passes;
     struct forgetting forgetting;
+    struct score_plan *plan; /* the passes' own */
+    judges_t *judges;
     struct replica replica; /* as others see this daemon, but for its config_hash, which changes;
                                its texts are owned by whoever has them */
     struct ingest_series series[DOOR_COUNT];

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/metrics.h"
 #include "store/daemon.h"
+#include "store/pass_score.h"
 
 #define FORGET_ROWS     2000 /* in one transaction of a store that one at a time may write to */
 #define FORGET_EVERY_MS 600000
@@ -93,8 +94,7 @@ static enum backend_status step_forget(struct pass *pass, struct err *err)
 }
 
 const struct pass_step pass_steps[] = {
-    {"replica", 30, true, step_replica},
-    {"pass", 30, false, step_pass},
-    {"forget", 20, false, step_forget},
-    {0},
+    {"replica", 30, true, step_replica}, {"pass", 30, false, step_pass},
+    {"settle", 20, false, pass_settle},  {"score", 30, false, pass_score},
+    {"forget", 20, false, step_forget},  {0},
 };

@@ -165,9 +165,25 @@ static const char *const lease_tables[] = {
     NULL,
 };
 
+/* The indexes have times that never change, so that an update of a trace touches none of them. */
+static const char *const score_tables[] = {
+    "ALTER TABLE traces"
+    " ADD first_seen bigint NOT NULL DEFAULT extract(epoch FROM now())::bigint,"
+    " ADD root_ended smallint NOT NULL DEFAULT 0",
+    "CREATE INDEX traces_open ON traces (first_seen) WHERE state = 'open'",
+    "CREATE INDEX traces_ended ON traces (first_seen) WHERE state = 'open' AND root_ended = 1",
+    "CREATE TABLE score_jobs (project bigint NOT NULL, trace_id bytea NOT NULL,"
+    " scorer text NOT NULL, tries bigint NOT NULL DEFAULT 0,"
+    " due_at bigint NOT NULL DEFAULT extract(epoch FROM now())::bigint,"
+    " PRIMARY KEY (project, trace_id, scorer))",
+    "CREATE INDEX score_jobs_due ON score_jobs (scorer, due_at)",
+    NULL,
+};
+
 static const pg_migration steps[] = {
     first_tables,
     lease_tables,
+    score_tables,
 };
 
 pg_migration pg_migration_step(size_t step)

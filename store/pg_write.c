@@ -39,9 +39,9 @@ static const char settings_alone[] = BEGIN_SETTINGS("5s");
 static const char trace_add[] =
     "INSERT INTO traces AS t (project, trace_id, session, root_name, start_ns, end_ns, spans, "
     "errors,"
-    " in_tok, out_tok, last_seen) SELECT u.*, extract(epoch FROM now())::bigint FROM"
+    " in_tok, out_tok, root_ended, last_seen) SELECT u.*, extract(epoch FROM now())::bigint FROM"
     " unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::bigint[], $6::bigint[],"
-    " $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[]) u"
+    " $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[]) u"
     " ON CONFLICT (project, trace_id) DO UPDATE SET session = coalesce(t.session, "
     "excluded.session),"
     "  root_name = coalesce(excluded.root_name, t.root_name),"
@@ -49,9 +49,10 @@ static const char trace_add[] =
     "excluded.end_ns),"
     "  spans = t.spans + excluded.spans, errors = t.errors + excluded.errors,"
     "  in_tok = t.in_tok + excluded.in_tok, out_tok = t.out_tok + excluded.out_tok,"
-    "  last_seen = excluded.last_seen";
-static const enum list_type trace_types[] = {LIST_INT, LIST_BYTES, LIST_TEXT, LIST_TEXT, LIST_INT,
-                                             LIST_INT, LIST_INT,   LIST_INT,  LIST_INT,  LIST_INT};
+    "  root_ended = greatest(t.root_ended, excluded.root_ended), last_seen = excluded.last_seen";
+static const enum list_type trace_types[] = {LIST_INT, LIST_BYTES, LIST_TEXT, LIST_TEXT,
+                                             LIST_INT, LIST_INT,   LIST_INT,  LIST_INT,
+                                             LIST_INT, LIST_INT,   LIST_INT};
 
 static const char reject_add[] =
     "INSERT INTO rejects (project, key, position, event_id, code, message, event, event_form,"
@@ -95,8 +96,9 @@ static int write_rollup(backend_conn_t *conn, struct err *err)
         row_add_int(row, delta->errors);
         row_add_int(row, delta->in_tok);
         row_add_int(row, delta->out_tok);
+        row_add_int(row, delta->has_ended_root);
         if ((slice->count == PG_ROWS_MAX || i + 1 == conn->rollup.count) &&
-            flush_rows(conn, trace_add, trace_types, 10, slice, err) == -1)
+            flush_rows(conn, trace_add, trace_types, 11, slice, err) == -1)
             return -1;
     }
     return 0;

@@ -63,8 +63,10 @@ void rollup_add(struct rollup *self, int64_t project, const struct span *span)
         .out_tok = rollup_tokens(span->op, span->out_tok),
     };
     memcpy(delta->trace_id, span->trace_id, sizeof delta->trace_id);
-    if (!span->has_parent)
+    if (!span->has_parent) {
         delta->root_name = span->name;
+        delta->has_ended_root = span->end_ns != 0;
+    }
 }
 
 /* How many more tokens count now. */
@@ -102,6 +104,7 @@ static void merge(struct trace_delta *into, const struct trace_delta *from)
         into->session = from->session;
     if (into->root_name.len == 0)
         into->root_name = from->root_name;
+    into->has_ended_root |= from->has_ended_root;
     if (from->start_ns < into->start_ns)
         into->start_ns = from->start_ns;
     if (from->end_ns > into->end_ns)

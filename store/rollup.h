@@ -19,8 +19,9 @@ struct trace_delta {
     uint8_t trace_id[16];
     struct slice session;   /* empty: none of the spans has one */
     struct slice root_name; /* empty: the root is not among them */
-    int64_t start_ns;       /* smallest */
-    int64_t end_ns;         /* largest; of an open span its start */
+    bool has_ended_root;
+    int64_t start_ns; /* smallest */
+    int64_t end_ns;   /* largest; of an open span its start */
     int64_t spans;
     int64_t errors;
     int64_t in_tok;

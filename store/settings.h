@@ -80,8 +80,15 @@ struct settings_scorer {
     const char *version;                  /* never null */
 };
 
+/* When a trace is taken to be complete. */
+struct settings_settle {
+    uint64_t quiet_ms;
+    uint64_t max_age_ms;
+};
+
 struct settings {
     uint64_t version;
+    const struct settings_settle *settle; /* null: not given */
     const struct settings_key *keys;
     size_t keys_count;
     const struct settings_project *projects;

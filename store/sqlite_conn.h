@@ -91,6 +91,14 @@ enum backend_status sqlite_lease_give_up(backend_conn_t *conn, const struct leas
 enum backend_status sqlite_pass_mark(backend_conn_t *conn, const struct lease_claim *claim,
                                      const char *step, struct slice cursor, struct err *err);
 int sqlite_pass_cursor(backend_conn_t *conn, const char *step, struct buf *cursor, struct err *err);
+enum backend_status sqlite_settle(backend_conn_t *conn, const struct lease_claim *claim,
+                                  const struct settle_call *call, size_t *settled, struct err *err);
+int sqlite_score_due(backend_conn_t *conn, const char *scorer, size_t limit, struct score_job *jobs,
+                     size_t *count, struct err *err);
+int sqlite_score_waiting(backend_conn_t *conn, const char *scorer, int64_t *count, struct err *err);
+enum backend_status sqlite_score_write(backend_conn_t *conn, const struct lease_claim *claim,
+                                       const struct score_outcome *outcomes, size_t count,
+                                       struct err *err);
 int sqlite_replica_seen(backend_conn_t *conn, const struct replica *replica, int *configs,
                         struct err *err);
 

@@ -219,6 +219,7 @@ static enum step write_rollup(backend_conn_t *conn, struct err *err)
         sqlite_bind_int(&call, delta->errors);
         sqlite_bind_int(&call, delta->in_tok);
         sqlite_bind_int(&call, delta->out_tok);
+        sqlite_bind_int(&call, delta->has_ended_root);
         enum step step = step_finish(conn, &call, err);
         if (step != STEP_NEW)
             return STEP_STORE;

@@ -18,6 +18,7 @@
 #include "store/daemon.h"
 #include "store/ingest.h"
 #include "store/pass_steps.h"
+#include "store/score_plan.h"
 
 static const struct http_route routes[] = {
     {.method = "POST", .path = "/v1/traces", .handler = ingest_traces},
@@ -86,7 +87,9 @@ static void stop(void **self_p)
     if (!self)
         return;
     *self_p = NULL;
+    judges_destroy(&self->judges);
     passes_destroy(&self->passes);
+    score_plan_destroy(&self->plan);
     leading_destroy(&self->leading);
     if (self->door)
         httpd_drain(self->door);
@@ -134,7 +137,17 @@ static int start_passes(struct daemon *self, const char *name, struct err *err)
         .arg = self,
     };
     self->passes = passes_new(&config, err);
-    return self->passes ? 0 : -1;
+    if (!self->passes)
+        return -1;
+    struct judges_config judges = {
+        .backend = self->main.backend,
+        .store = self->main.store,
+        .leading = self->leading,
+        .settings = self->settings,
+        .pass_ms = pass_ms,
+    };
+    self->judges = judges_new(&judges, err);
+    return self->judges ? 0 : -1;
 }
 
 static int open_stores(struct daemon *self, struct err *err)
