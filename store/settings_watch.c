@@ -108,12 +108,14 @@ static bool is_same(const struct stat *one, const struct stat *other)
            one->st_ctim.tv_nsec == other->st_ctim.tv_nsec;
 }
 
-/* From here on a further change shows in its times. A time ahead of our clock says nothing. */
+/* From here on a further change shows in its times, also where the file system keeps whole seconds.
+ * A time ahead of our clock says nothing. */
 static bool is_settled(const struct stat *now)
 {
+    int64_t settle_ns = SETTLE_NS + (now->st_ctim.tv_nsec == 0 ? NS_PER_S : 0);
     int64_t age_ns =
         (int64_t)clock_wall_ns() - ((int64_t)now->st_ctim.tv_sec * NS_PER_S + now->st_ctim.tv_nsec);
-    return age_ns < 0 || age_ns >= SETTLE_NS;
+    return age_ns < 0 || age_ns >= settle_ns;
 }
 
 /* Notes what the file looks like. True when it is to be read. */

@@ -5,6 +5,7 @@ import datetime
 import itertools
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -12,7 +13,7 @@ import time
 import pytest
 
 from lib import http, settings
-from lib.process import run_once
+from lib.process import ROOT, run_once
 from lib.settings import key
 from lib.telemetry import native_request
 from lib.wait import wait_until
@@ -72,6 +73,15 @@ def test_check_names_the_line_and_what_is_allowed(tmp_path, text, reason):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"{path}: {reason}\n"
     assert "hunter2" not in done.stderr
+
+
+def test_the_documentations_example_is_in_order(tmp_path):
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    example = re.search(r"```yaml\n(version: 1\n.*?)```", page, re.S).group(1)
+    path = settings.write_text(tmp_path / "mcpd.yaml", example.replace("<64 hex digits>", "a" * 64))
+    done = run_once("check", path)
+    assert done.returncode == 0, done.stderr
+    assert "1 key(s), 1 project(s), 1 scorer(s)" in done.stdout
 
 
 def test_check_of_no_file(tmp_path):
