@@ -61,7 +61,7 @@ def test_check_says_that_a_file_is_in_order(tmp_path):
      "line 3: keys[0].sha256: this is not 64 hex digits, the SHA-256 of the key"),
     ("version: 1\nmonitors: []\n", "line 2: the section 'monitors' is not known to this version"),
     ("version: 1\nkeyz: []\n", "line 2: 'keyz' is unknown; allowed are version, keys, projects, "
-     "scorers"),
+     "scorers, settle"),
     ("version: 1\n" + "a: &a [x, x]\n" * 2, "line 2: anchors (&), aliases (*) and tags (!) are not "
      "taken; a text that begins so needs quotes"),
     ("version: " + "[" * 100000, "line 1: more than 8 levels deep"),
