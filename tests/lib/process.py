@@ -68,7 +68,8 @@ class Process:
         with open(self.log_path, "ab") as log:
             log.write(f"--- start: {' '.join(self.command())}\n".encode())
             log.flush()
-            # The kernel ends the child should the tests themselves be killed.
+            # The kernel ends the child should the tests be killed, or the thread that started it
+            # end: no other thread than the main one starts processes.
             self.child = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *self.command()], cwd=self.folder,
                 env=clean_environment(self.env), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
