@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "store/pg_conn_impl.h"
 #include "store/pg_schema.h"
 
 #define CONNECT_LIMIT_MS  5000
@@ -90,7 +91,6 @@ static int fail(backend_conn_t *self, enum pg_fault fault, struct err *err, cons
     return err_set(err, "%s: %.*s", self->store->target.label, (int)strcspn(text, "\n"), text);
 }
 
-/* The connection is of no use any more. */
 static int lose_as(backend_conn_t *self, enum pg_fault fault, struct err *err, const char *text)
 {
     if (self->fault == PG_FINE) /* else the server has said why before it hung up */
@@ -100,7 +100,7 @@ static int lose_as(backend_conn_t *self, enum pg_fault fault, struct err *err, c
     return -1;
 }
 
-static int lose(backend_conn_t *self, struct err *err, const char *text)
+int pg_impl_lose_for(backend_conn_t *self, struct err *err, const char *text)
 {
     return lose_as(self, PG_LOST, err, text);
 }
@@ -118,8 +118,7 @@ static enum pg_fault fault_of(const PGresult *result)
     return faults[i].fault;
 }
 
-/* Waits for the socket until the deadline. -1 when it came. */
-static int wait_socket(backend_conn_t *self, short events)
+int pg_impl_wait(backend_conn_t *self, short events)
 {
     uint64_t now_ms = clock_mono_ms();
     struct pollfd socket = {.fd = PQsocket(self->pg), .events = events};
@@ -140,7 +139,7 @@ static int connect_steps(backend_conn_t *self)
     while (status != PGRES_POLLING_OK) {
         if (status == PGRES_POLLING_FAILED)
             return -1;
-        if (wait_socket(self, status == PGRES_POLLING_READING ? POLLIN : POLLOUT) == -1)
+        if (pg_impl_wait(self, status == PGRES_POLLING_READING ? POLLIN : POLLOUT) == -1)
             return -1;
         status = PQconnectPoll(self->pg);
     }
@@ -190,7 +189,7 @@ int pg_conn_connect(backend_conn_t *self, uint64_t deadline_ms, struct err *err)
         return fail_connect(self, err);
     self->deadline_ms = deadline_ms;
     if (PQsetnonblocking(self->pg, 1) == -1 || !PQenterPipelineMode(self->pg))
-        return lose(self, err, "the connection cannot be used");
+        return pg_impl_lose_for(self, err, "the connection cannot be used");
     return 0;
 }
 
@@ -201,37 +200,34 @@ int pg_conn_open(backend_conn_t *self, uint64_t deadline_ms, struct err *err)
     return pg_schema_ensure(self, err);
 }
 
-/* libpq's texts of a broken connection; the first line says it. */
-static int lose_with_message(backend_conn_t *self, struct err *err)
+int pg_impl_lose(backend_conn_t *self, struct err *err)
 {
     const char *message = PQerrorMessage(self->pg);
-    return lose(self, err, *message ? message : "the connection was lost");
+    return pg_impl_lose_for(self, err, *message ? message : "the connection was lost");
 }
 
-/* Sends what is buffered. 0 when all is sent, 1 when not yet. */
-static int flush(backend_conn_t *self, struct err *err)
+int pg_impl_flush(backend_conn_t *self, struct err *err)
 {
     int rc = PQflush(self->pg);
-    return rc == -1 ? lose_with_message(self, err) : rc;
+    return rc == -1 ? pg_impl_lose(self, err) : rc;
 }
 
 /* Waits until the next result can be had without waiting. */
 static int await(backend_conn_t *self, struct err *err)
 {
     while (PQisBusy(self->pg)) {
-        int unsent = flush(self, err);
+        int unsent = pg_impl_flush(self, err);
         if (unsent == -1)
             return -1;
-        if (wait_socket(self, unsent ? POLLIN | POLLOUT : POLLIN) == -1)
+        if (pg_impl_wait(self, unsent ? POLLIN | POLLOUT : POLLIN) == -1)
             return lose_as(self, PG_LATE, err, "no answer in time");
         if (!PQconsumeInput(self->pg))
-            return lose_with_message(self, err);
+            return pg_impl_lose(self, err);
     }
     return 0;
 }
 
-/* The next result, which may be null: the mark between two statements. */
-static int take(backend_conn_t *self, PGresult **result, struct err *err)
+int pg_impl_take(backend_conn_t *self, PGresult **result, struct err *err)
 {
     if (await(self, err) == -1)
         return -1;
@@ -239,8 +235,7 @@ static int take(backend_conn_t *self, PGresult **result, struct err *err)
     return 0;
 }
 
-/* Notes why a statement failed, once a round: what follows is only skipped. */
-static void note_failure(backend_conn_t *self, const PGresult *result, struct err *err)
+void pg_impl_note(backend_conn_t *self, const PGresult *result, struct err *err)
 {
     if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || self->fault != PG_FINE)
         return;
@@ -282,14 +277,14 @@ static int finish_round(backend_conn_t *self, struct err *err)
     PGresult *result = NULL;
     bool is_over = false;
     while (!is_over) {
-        if (take(self, &result, err) == -1)
+        if (pg_impl_take(self, &result, err) == -1)
             return -1;
         is_over = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
         if (result && !is_over && !is_good(result))
-            note_failure(self, result, err);
+            pg_impl_note(self, result, err);
         PQclear(result);
         if (self->pg && PQstatus(self->pg) == CONNECTION_BAD)
-            return lose_with_message(self, err);
+            return pg_impl_lose(self, err);
     }
     self->queued = 0;
     return self->fault == PG_FINE ? 0 : -1;
@@ -303,7 +298,7 @@ static int end_queue(backend_conn_t *self, struct err *err)
     if (!self->pg)
         return fail(self, PG_LOST, err, "not connected");
     if (self->fault == PG_LOST || !PQpipelineSync(self->pg))
-        return lose_with_message(self, err);
+        return pg_impl_lose(self, err);
     return 0;
 }
 
@@ -312,14 +307,14 @@ static PGresult *take_statement(backend_conn_t *self, struct err *err)
 {
     PGresult *result = NULL;
     PGresult *mark = NULL;
-    if (take(self, &result, err) == -1)
+    if (pg_impl_take(self, &result, err) == -1)
         return NULL;
     if (!is_good(result)) {
-        note_failure(self, result, err);
+        pg_impl_note(self, result, err);
         PQclear(result);
         return NULL;
     }
-    if (take(self, &mark, err) == -1) {
+    if (pg_impl_take(self, &mark, err) == -1) {
         PQclear(result);
         return NULL;
     }
@@ -372,12 +367,12 @@ static int give_rows(backend_conn_t *self, row_sink *sink, void *arg, struct err
     struct list_value values[LISTING_COLUMNS_MAX];
     PGresult *result = NULL;
     if (!PQsetSingleRowMode(self->pg))
-        return lose(self, err, "the rows cannot be read");
-    while (take(self, &result, err) == 0 && result) {
+        return pg_impl_lose_for(self, err, "the rows cannot be read");
+    while (pg_impl_take(self, &result, err) == 0 && result) {
         bool is_row = PQresultStatus(result) == PGRES_SINGLE_TUPLE;
         int columns = PQnfields(result);
         if (!is_row && !is_good(result)) {
-            note_failure(self, result, err);
+            pg_impl_note(self, result, err);
             PQclear(result);
             return -1;
         }
@@ -386,7 +381,7 @@ static int give_rows(backend_conn_t *self, row_sink *sink, void *arg, struct err
         bool is_refused = is_row && sink(arg, values) == -1;
         PQclear(result);
         if (is_refused)
-            return lose(self, err, "the answer would be too large");
+            return pg_impl_lose_for(self, err, "the answer would be too large");
     }
     return self->pg ? 0 : -1;
 }

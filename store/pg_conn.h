@@ -34,6 +34,7 @@ enum pg_fault {
     PG_LATE,     /* no answer in time, so the connection was dropped: likewise */
     PG_AWAY,     /* the server does not do it now: full, starting, stopping, read-only, ... */
     PG_DATA,     /* the data's fault; it would fail again */
+    PG_TWICE,    /* a row that is there already, in a COPY; it may be run again without COPY */
     PG_NO_DAY,   /* a row's day has no partition */
     PG_LOCKED,   /* waited too long for another transaction */
     PG_DEADLOCK, /* chosen as the victim; it may be run again at once */
@@ -70,6 +71,7 @@ struct backend_conn {
     struct rollup rollup;
     struct pg_slice *slices; /* made when first used */
     bool is_commit_sent;
+    unsigned copy_pause; /* so many groups more do without COPY */
 };
 
 backend_conn_t *pg_conn_new(backend_store_t *store) MUST_USE; /* does not connect */

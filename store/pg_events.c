@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Rows are added in slices, several in a round. Of one identity only the first goes in; RETURNING
- * gives the identities that were new, in the order of the slice.
+ * Many rows are copied, in the hope that all are new: a resend is mostly known by its key, long
+ * before its events are looked at. Where one is there already the transaction is run again without
+ * COPY, and for some time all of this connection's are.
+ *
+ * Else rows are added in slices, several in a round. Of one identity only the first goes in;
+ * RETURNING gives the identities that were new, in the order of the slice.
  *
  * What came second may complete a span that is stored open: those are looked for, and locked, in
  * one statement a slice, and completed one by one, as they are few.
@@ -13,10 +17,14 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "store/pg_copy.h"
 
-#define SLICE_MAX_BYTES  ((size_t)4 * 1024 * 1024)
-#define SQL_MAX_BYTES    8192
-#define SINGLES_IN_ROUND 64 /* statements of one row */
+#define SLICE_MAX_BYTES ((size_t)4 * 1024 * 1024)
+#define SQL_MAX_BYTES   8192
+/* COPY takes some trips more, and of rows that are there already it takes none. */
+#define COPY_MIN_ROWS     64
+#define COPY_PAUSE_GROUPS 50
+#define SINGLES_IN_ROUND  64 /* statements of one row */
 
 static const char span_open[] =
     "SELECT v.at, s.status, s.op, s.in_tok, s.out_tok"
@@ -129,6 +137,13 @@ static bool is_row(const PGresult *result, int at, const struct row *row, size_t
     return true;
 }
 
+static void mark_item(backend_conn_t *conn, struct pg_item *item)
+{
+    item->is_new = true;
+    if (item->event->type == EVENT_SPAN)
+        rollup_add(&conn->rollup, item->project, &item->event->span);
+}
+
 /* Marks the rows that the server gave back. */
 static int mark_new(backend_conn_t *conn, const struct pg_slice *slice, const PGresult *result,
                     size_t keys, struct err *err)
@@ -141,10 +156,7 @@ static int mark_new(backend_conn_t *conn, const struct pg_slice *slice, const PG
             conn->fault = PG_AWAY;
             return err_set(err, "%s: rows came back in another order", conn->store->target.label);
         }
-        struct pg_item *item = slice->items[at];
-        item->is_new = true;
-        if (item->event->type == EVENT_SPAN)
-            rollup_add(&conn->rollup, item->project, &item->event->span);
+        mark_item(conn, slice->items[at]);
     }
     return 0;
 }
@@ -177,6 +189,28 @@ static int insert_round(backend_conn_t *conn, const char *sql, const struct row_
     return rc;
 }
 
+/* All of the list as rows that are not there yet. */
+static int copy_list(backend_conn_t *conn, const struct pg_items *list,
+                     const struct row_table *table, struct err *err)
+{
+    struct pg_slice *slice = pg_slices(conn);
+    pg_round_begin(conn);
+    int rc = pg_copy_begin(conn, table, err);
+    for (size_t at = 0; rc == 0 && at < list->count;) {
+        fill_slice(slice, list, &at, pg_item_is_first);
+        pg_round_begin(conn);
+        rc = pg_copy_rows(conn, slice->rows, slice->count, err);
+    }
+    if (rc == 0)
+        rc = pg_copy_end(conn, err);
+    if (rc == -1 && conn->fault == PG_TWICE)
+        conn->copy_pause = COPY_PAUSE_GROUPS;
+    for (size_t at = 0; rc == 0 && at < list->count; at++)
+        if (pg_item_is_first(list, at))
+            mark_item(conn, &list->items[at]);
+    return rc;
+}
+
 static int insert_list(backend_conn_t *conn, const struct pg_items *list, enum event_type type,
                        struct err *err)
 {
@@ -186,6 +220,8 @@ static int insert_list(backend_conn_t *conn, const struct pg_items *list, enum e
     int rc = 0;
     if (list->count == 0)
         return 0;
+    if (list->count >= COPY_MIN_ROWS && conn->copy_pause == 0)
+        return copy_list(conn, list, table, err);
     types_of(table, types);
     buf_init(&sql, SQL_MAX_BYTES);
     int failed = write_insert(&sql, table, types);

@@ -9,6 +9,8 @@
  * batch of made-up times could make tens of thousands of them. There is no default partition; it
  * would stand in the way of new days.
  *
+ * Integers are bigint throughout, which is how rows are sent: COPY converts nothing.
+ *
  * attrs, content and data are JSON as text, not jsonb, which would turn 1e20 into an integer and
  * costs a parse for each row; `attrs::json` is there for queries.
  */
@@ -79,7 +81,7 @@ static const char *const first_tables[] = {
     "CREATE SEQUENCE spans_seq",
     "CREATE TABLE spans (seq bigint NOT NULL DEFAULT nextval('spans_seq'), project bigint NOT NULL,"
     " day bigint NOT NULL, trace_id bytea NOT NULL, span_id bytea NOT NULL, parent_id bytea,"
-    " name text NOT NULL, kind smallint NOT NULL, status smallint NOT NULL, error_type text,"
+    " name text NOT NULL, kind bigint NOT NULL, status bigint NOT NULL, error_type text,"
     " start_ns bigint NOT NULL, end_ns bigint, op text, provider text, model text, in_tok bigint,"
     " out_tok bigint, cache_tok bigint, reason_tok bigint, cost_micro bigint, tool text, agent "
     "text,"
@@ -110,8 +112,8 @@ static const char *const first_tables[] = {
     "CREATE SEQUENCE logs_seq",
     "CREATE TABLE logs (seq bigint NOT NULL DEFAULT nextval('logs_seq'), project bigint NOT NULL,"
     " day bigint NOT NULL, id bytea NOT NULL, ts_ns bigint NOT NULL, observed_ns bigint,"
-    " severity smallint, severity_text text, event_name text, body text,"
-    " body_is_json smallint NOT NULL, trace_id bytea, span_id bytea, op text, model text, tool "
+    " severity bigint, severity_text text, event_name text, body text,"
+    " body_is_json bigint NOT NULL, trace_id bytea, span_id bytea, op text, model text, tool "
     "text,"
     " agent text, session text, user_id text, service text, env text, attrs text NOT NULL,"
     " content text, PRIMARY KEY (project, day, id)) PARTITION BY RANGE (day)",
@@ -126,7 +128,7 @@ static const char *const first_tables[] = {
     "CREATE TABLE metrics (seq bigint NOT NULL DEFAULT nextval('metrics_seq'),"
     " project bigint NOT NULL, day bigint NOT NULL, id bytea NOT NULL, ts_ns bigint NOT NULL,"
     " start_ns bigint, name text NOT NULL, kind text NOT NULL, unit text, temporality text,"
-    " is_monotonic smallint, value double precision, value_int bigint, point_count bigint, op text,"
+    " is_monotonic bigint, value double precision, value_int bigint, point_count bigint, op text,"
     " provider text, model text, tool text, agent text, service text, env text, data text NOT NULL,"
     " attrs text NOT NULL, PRIMARY KEY (project, day, id)) PARTITION BY RANGE (day)",
     "CREATE INDEX metrics_newest ON metrics (project, ts_ns DESC, seq DESC)",

@@ -98,6 +98,19 @@ void pg_queue_rows(backend_conn_t *conn, const char *sql, const enum list_type *
     buf_fini(&bytes);
 }
 
+int pg_add_row(struct buf *out, const struct row *row)
+{
+    char *head = buf_reserve(out, 2);
+    if (!head)
+        return -1;
+    put_number(head, row->count, 2);
+    out->len += 2;
+    for (size_t i = 0; i < row->count; i++)
+        if (add_element(out, &row->values[i]) == -1)
+            return -1;
+    return 0;
+}
+
 int pg_add_unnest(struct buf *sql, const enum list_type *types, size_t columns)
 {
     for (size_t i = 0; i < columns; i++)

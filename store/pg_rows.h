@@ -16,6 +16,9 @@
 void pg_queue_rows(backend_conn_t *conn, const char *sql, const enum list_type *types,
                    size_t columns, const struct row *rows, size_t count);
 
+/* Adds the row as COPY takes it in binary: the number of its values, then each with its length. */
+int pg_add_row(struct buf *out, const struct row *row) MUST_USE;
+
 /* Adds "unnest($1::bigint[], $2::text[], ...)". */
 int pg_add_unnest(struct buf *sql, const enum list_type *types, size_t columns) MUST_USE;
 

@@ -241,7 +241,7 @@ static bool is_passing(backend_conn_t *conn)
 {
     if (conn->fault == PG_NO_DAY)
         pg_days_forget(conn->store->days);
-    return conn->fault == PG_NO_DAY || conn->fault == PG_DEADLOCK ||
+    return conn->fault == PG_NO_DAY || conn->fault == PG_DEADLOCK || conn->fault == PG_TWICE ||
            (conn->fault == PG_LOST && !conn->is_commit_sent);
 }
 
@@ -323,6 +323,7 @@ static int set_aside(backend_conn_t *conn, struct backend_request *request, stru
     const struct batch *batch = &request->batch;
     struct blame blame = {
         .conn = conn, .request = request, .count = batch->event_count + batch->derived_count};
+    conn->copy_pause++; /* a part that is there already is not at fault */
     blame.left_out = calloc(blame.count, sizeof *blame.left_out);
     assert(blame.left_out);
     int rc = find_guilty(&blame, 0, blame.count, err);
@@ -360,6 +361,8 @@ enum backend_status pg_write(backend_conn_t *conn, struct backend_request *const
     assert(count > 0);
     for (size_t i = 0; i < count; i++)
         requests[i]->refused_count = 0;
+    if (conn->copy_pause > 0)
+        conn->copy_pause--;
     int rc = attempts(conn, requests, count, NULL, err);
     if (rc == -1 && count == 1 && conn->fault == PG_DATA)
         rc = set_aside(conn, requests[0], err);
