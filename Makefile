@@ -19,6 +19,8 @@ FAULTS  := $(BUILD)/faults/fsio.o $(BUILD)/faults/fsio_faults.o
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/*_fuzz.c))
 UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*_test.c))
 LINKS   := gateway broker courier
+# System tests at once: they mostly wait.
+JOBS    ?= 3
 
 # `make V=1` shows the commands.
 Q       := $(if $(V),,@)
@@ -68,7 +70,7 @@ setup:
 unit: $(UNIT)
 	@status=0; for t in $(UNIT); do echo "== $$t"; $$t || status=1; done; exit $$status
 system: all
-	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q -rs -x tests/system $(PYTEST_ARGS)
+	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q -rs -x -n $(JOBS) tests/system $(PYTEST_ARGS)
 check: setup
 	@$(MAKE) --no-print-directory -j2 all lint
 	@$(MAKE) --no-print-directory unit system
