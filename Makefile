@@ -24,7 +24,7 @@ JOBS    ?= 3
 
 # `make V=1` shows the commands.
 Q       := $(if $(V),,@)
-.PHONY: all setup run demo check unit system asan lint docs bench fault interop fuzz fuzzers install sizes clean format
+.PHONY: all setup run demo check unit system asan lint docs bench fault interop containers fuzz fuzzers install sizes clean format
 .SECONDARY:
 all: $(BUILD)/mcpd $(BUILD)/mcpd-faults
 
@@ -118,6 +118,10 @@ interop: all
 	tests/setup.sh proxies
 	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q tests/interop $(PYTEST_ARGS)
 	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) tests/interop/bench_collector.py $(B11_ARGS)
+# The image and the example of several regions, really run; skipped, loudly, without a Docker engine.
+containers: all
+	tests/setup.sh containers
+	MCPD_BUILD=$(abspath $(BUILD)) $(PYTHON) -m pytest -q -rs tests/containers $(PYTEST_ARGS)
 format:
 	clang-format -i mcpd.c $(SRC) $(wildcard $(DIRS:%=%/*.h)) $(wildcard tests/*/*.c tests/*/*.h)
 install: all

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Installs the Debian 12 packages that building, running and testing need and that are missing.
 # `setup.sh build` installs those of building alone; `setup.sh proxies` also fetches haproxy and nginx,
-# for `make interop`.
+# for `make interop`; `setup.sh containers` also installs what makes a base image, for `make containers`.
 set -eu
 building="gcc libc6-dev make pkg-config protobuf-c-compiler libprotobuf-c-dev libcivetweb-dev libzmq3-dev
  libczmq-dev libmsgpack-dev libcurl4-openssl-dev libsqlite3-dev libjansson-dev zlib1g-dev libzstd-dev
@@ -12,6 +12,7 @@ testing="clang libcmocka-dev clang-format clang-tidy libclang-rt-14-dev cppcheck
  python3-psycopg2"
 packages="$building $testing"
 [ "${1:-}" = build ] && packages=$building
+[ "${1:-}" = containers ] && command -v docker >/dev/null && packages="$packages debootstrap"
 
 # Programs that only tests use, into build/tools: whole packages would start servers.
 # fetch PROGRAM PACKAGE...: the program and the libraries of the packages.
