@@ -12,7 +12,7 @@ from lib.tools import promtool
 DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("decisions/*.md")])
 OPERATORS = [DOCS / name for name in ("running.md", "configuration.md", "relay.md", "upstreams.md",
-                                      "daemon.md")]
+                                      "daemon.md", "regions.md")]
 
 
 def read(path):
