@@ -2,12 +2,10 @@
 """Failover and the way back: what senders gave to a relay arrives, whatever upstreams do, and the
 first upstream gets its traffic back without anybody's help."""
 import signal
-import ssl
-import subprocess
 
 import pytest
 
-from lib import http
+from lib import http, tls
 from lib.upstream import Hang, Reply, Upstream
 from lib.wait import wait_until
 
@@ -199,20 +197,11 @@ def test_a_stopping_relay_lets_deliveries_end_and_keeps_the_rest(site, a):
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A self-signed certificate for 127.0.0.1, and a stranger."""
-    folder = tmp_path_factory.mktemp("tls")
-    for name in ("upstream", "stranger"):
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                        "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
-                        "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
-                        folder / f"{name}.key", "-out", folder / f"{name}.pem"],
-                       check=True, capture_output=True)
-    return folder
+    return tls.make(tmp_path_factory.mktemp("tls"), "upstream", "stranger")
 
 
 def test_https_is_delivered_to_whom_the_certificate_names_only(site, b, certificate):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate / "upstream.pem", certificate / "upstream.key")
-    with Upstream(tls=context) as a:
+    with Upstream(tls=tls.server(certificate, "upstream")) as a:
         relay = site.relay(upstream=[f"{a.url} ca-file={certificate}/upstream.pem", b.url])
         numbers = Numbers(relay)
         numbers.send(5)

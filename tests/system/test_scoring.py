@@ -4,14 +4,16 @@ and a judge that fails costs a score its value, never its truth."""
 import collections
 import hashlib
 import json
+import re
 import time
 
 import pytest
 
-from lib import http, settings
+from lib import http, settings, tls
 from lib.lease import Lease
-from lib.telemetry import RESOURCE, agent_spans, new_span_id, new_trace_id
-from lib.upstream import Hang, Reply
+from lib.process import ROOT, run_once
+from lib.telemetry import RESOURCE, agent_spans, new_span_id
+from lib.upstream import Hang, Reply, Upstream
 from lib.wait import wait_until
 
 PASS = "500ms"
@@ -114,7 +116,7 @@ def chosen(scorer, trace_ids, sample):
     """The traces that a sample has, by the arithmetic that docs/scoring.md tells."""
     def place(trace_id):
         digest = hashlib.sha256(scorer.encode() + b"\0" + bytes.fromhex(trace_id)).digest()
-        return int.from_bytes(digest[:7], "big") / 2**56
+        return (int.from_bytes(digest[:7], "big") >> 3) / 2**53
     return {one for one in trace_ids if place(one) < sample}
 
 
@@ -402,6 +404,23 @@ def test_a_judge_is_never_looked_for_where_machines_keep_secrets(site, host):
     send_traces(daemon, 1)
     row, = wait_scores(daemon, 1)
     assert row["error"] == "its address is link-local or a metadata service's"
+
+
+def test_the_pages_example_is_in_order(tmp_path):
+    page = (ROOT / "docs" / "scoring.md").read_text(encoding="utf-8")
+    example, = re.findall(r"```yaml\n(.*?)```", page, re.S)
+    (tmp_path / "mcpd.yaml").write_text(example)
+    done = run_once("check", tmp_path / "mcpd.yaml", env={"JUDGE_KEY": "k"})
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_judge_whose_certificate_nobody_knows_is_not_told_anything(site):
+    with Upstream(tls=tls.server(tls.make(site.folder, "judge"), "judge")) as up:
+        daemon = start(site, {"name": "helpful", "output": {"type": "number"},
+                              "judge": judge(up, retries=0)})
+        send_traces(daemon, 1)
+        row, = wait_scores(daemon, 1)
+        assert "certificate" in row["error"] and up.requests == []
 
 
 def test_every_sampled_trace_gets_one_score_through_a_takeover(site, postgres, a):
