@@ -56,7 +56,7 @@ def scores(daemon, scorer=None):
 
 def wait_scores(daemon, count, scorer=None):
     return wait_until(lambda: len(rows := scores(daemon, scorer)) >= count and rows, LONG,
-                      lambda: f"{count} scores, {len(scores(daemon, scorer))}: {daemon.metrics()}")
+                      lambda: f"{count} scores, {len(scores(daemon, scorer))}; jobs {jobs(daemon)}")
 
 
 def jobs(daemon):
@@ -78,7 +78,8 @@ def wait_series(daemon, series, value):
 
 
 def make_due(daemon):
-    daemon.store().execute("update score_jobs set due_at = 0")
+    # not longer ago than a week, or they would be forgotten
+    daemon.store().execute(f"update score_jobs set due_at = {int(time.time()) - 60}")
 
 
 def wait_no_jobs(daemon):
@@ -382,6 +383,18 @@ def test_the_same_request_three_times_changes_no_sum_and_no_score(any_site):
     assert send(daemon, spans).headers["mcpd-duplicate"] == "15"
     wait_no_jobs(daemon)
     assert daemon.store().traces() == sums and len(scores(daemon)) == 5
+
+
+def test_jobs_that_nobody_does_are_forgotten_after_a_week(any_site):
+    daemon = start(any_site, RULE)
+    send_traces(daemon, 2)
+    wait_scores(daemon, 2)
+    week_ago = int(time.time()) - 7 * 86400
+    for scorer, due_at in (("gone", week_ago - 60), ("new", week_ago + 3600)):
+        daemon.store().execute("insert into score_jobs (project, trace_id, scorer, due_at)"
+                               f" select project, trace_id, '{scorer}', {due_at} from traces")
+    wait_until(lambda: {job[0] for job in jobs(daemon)} == {"new"}, LONG,
+               lambda: f"only the new ones, {jobs(daemon)}")
 
 
 def test_other_settings_count_from_the_next_trace_on(any_site):
