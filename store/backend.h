@@ -109,7 +109,7 @@ struct replica {
 /* What a project keeps: today and so many days before it. */
 struct retention {
     const char *project;
-    uint64_t days;
+    uint64_t days; /* 0: everything */
 };
 
 struct trace_key {
@@ -145,9 +145,10 @@ struct backend {
     int (*sweep)(backend_conn_t *conn, int max_rows, struct err *err);
 
     /* Deletes what projects no longer keep, by the store's own clock and whole days of it; a
-     * project that is not named keeps everything. At most max_rows rows of a kind and project.
-     * Returns the rows removed of the kind that had most (max_rows: there may be more), or -1.
-     * Deleting twice, or by two replicas at once, does no harm. */
+     * project that is not named keeps everything. All that somebody may send to are to be named, so
+     * that nothing is dropped under one whose first events are just being stored. At most max_rows
+     * rows of a kind and project. Returns the rows removed of the kind that had most (max_rows:
+     * there may be more), or -1. Deleting twice, or by two replicas at once, does no harm. */
     int (*forget)(backend_conn_t *conn, const struct retention *kept, size_t count, int max_rows,
                   struct err *err);
 

@@ -131,6 +131,8 @@ static int forget(backend_conn_t *conn, const struct retention *kept, size_t cou
     for (size_t i = 0; i < count * KINDS; i++) {
         struct sqlite_call call;
         const struct retention *one = &kept[i / KINDS];
+        if (one->days == 0)
+            continue;
         if (sqlite_conn_prepare(conn, kinds[i % KINDS], &call, err) == -1)
             return -1;
         sqlite_bind_text(&call, one->project);

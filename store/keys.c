@@ -74,6 +74,17 @@ void keys_destroy(keys_t **self_p)
     free(self);
 }
 
+size_t keys_count(const keys_t *self)
+{
+    return self->count;
+}
+
+const char *keys_project(const keys_t *self, size_t number)
+{
+    assert(number < self->count);
+    return self->items[number].holder.project;
+}
+
 bool keys_allow(enum grant_scope scope, enum key_right right)
 {
     return rights[scope][right];

@@ -19,6 +19,10 @@ typedef struct keys keys_t;
 keys_t *keys_new(const struct text_list *items, struct err *err) MUST_USE;
 void keys_destroy(keys_t **self_p);
 
+/* The projects of the values, by their number below the count. */
+size_t keys_count(const keys_t *self);
+const char *keys_project(const keys_t *self, size_t number);
+
 /* What a scope may be asked for. */
 enum key_right { RIGHT_SEND, RIGHT_READ, RIGHT_ADMIN, RIGHT_COUNT };
 bool keys_allow(enum grant_scope scope, enum key_right right);

@@ -36,40 +36,58 @@ static enum backend_status step_pass(struct pass *pass, struct err *err)
     return pass->backend->pass_mark(pass->conn, &pass->claim, "pass", slice_of(""), err);
 }
 
-/* What the settings say of the projects that do not keep everything; the caller frees it. */
-static struct retention *kept_days(const struct settings *settings, size_t *count)
+/* What projects keep: those of the settings' projects, then those that keys name besides. */
+struct kept_list {
+    struct retention *items;
+    size_t count;
+    bool has_some; /* one does not keep everything */
+};
+
+static void add_kept(struct kept_list *list, const char *project, uint64_t days)
 {
-    struct retention *kept = calloc(settings->projects_count + 1, sizeof *kept);
-    assert(kept);
-    *count = 0;
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i].project, project) == 0)
+            return;
+    list->items[list->count++] = (struct retention){project, days};
+    list->has_some |= days > 0;
+}
+
+/* The caller frees the items; their texts are the daemon's and the settings'. */
+static struct kept_list list_kept(const struct daemon *daemon, const struct settings *settings)
+{
+    size_t keys = keys_count(daemon->keys);
+    size_t most = settings->projects_count + settings->keys_count + keys + 1;
+    struct kept_list list = {.items = calloc(most, sizeof *list.items)};
+    assert(list.items);
     for (size_t i = 0; i < settings->projects_count; i++)
-        if (settings->projects[i].retention_days > 0)
-            kept[(*count)++] = (struct retention){settings->projects[i].name,
-                                                  settings->projects[i].retention_days};
-    return kept;
+        add_kept(&list, settings->projects[i].name, settings->projects[i].retention_days);
+    for (size_t i = 0; list.has_some && i < settings->keys_count; i++)
+        add_kept(&list, settings->keys[i].project, 0);
+    for (size_t i = 0; list.has_some && i < keys; i++)
+        add_kept(&list, keys_project(daemon->keys, i), 0);
+    if (keys == 0 && !settings->has_keys)
+        add_kept(&list, GRANT_PROJECT_DEFAULT, 0);
+    return list;
 }
 
 /* 1 when everything is gone that is not kept, 0 when the time was not enough, -1. */
 static int forget_in(const struct pass *pass, const struct backend *backend, backend_conn_t *conn,
-                     const struct settings *settings, struct err *err)
+                     const struct kept_list *kept, struct err *err)
 {
-    size_t count;
-    struct retention *kept = kept_days(settings, &count);
-    int removed = count > 0 ? FORGET_ROWS : 0;
+    int removed = kept->has_some ? FORGET_ROWS : 0;
     while (removed >= FORGET_ROWS && pass_goes_on(pass))
-        removed = backend->forget(conn, kept, count, FORGET_ROWS, err);
-    free(kept);
+        removed = backend->forget(conn, kept->items, kept->count, FORGET_ROWS, err);
     return removed == -1 ? -1 : removed < FORGET_ROWS;
 }
 
 /* The same where runs have a store of their own, over a connection for this time only. */
 static int forget_runs(const struct pass *pass, const struct opened_store *runs,
-                       const struct settings *settings, struct err *err)
+                       const struct kept_list *kept, struct err *err)
 {
     backend_conn_t *conn = runs->store ? runs->backend->connect(runs->store, true, err) : NULL;
     if (!conn)
         return runs->store ? -1 : 1;
-    int rc = forget_in(pass, runs->backend, conn, settings, err);
+    int rc = forget_in(pass, runs->backend, conn, kept, err);
     runs->backend->disconnect(&conn);
     return rc;
 }
@@ -83,9 +101,11 @@ static enum backend_status step_forget(struct pass *pass, struct err *err)
     const struct settings *settings = settings_watch_hold(daemon->settings);
     int rc = 1;
     if (clock_mono_ms() >= last->due_ms || strcmp(last->hash, settings->hash) != 0) {
-        rc = forget_in(pass, pass->backend, pass->conn, settings, err);
+        struct kept_list kept = list_kept(daemon, settings);
+        rc = forget_in(pass, pass->backend, pass->conn, &kept, err);
         if (rc == 1)
-            rc = forget_runs(pass, &daemon->runs, settings, err);
+            rc = forget_runs(pass, &daemon->runs, &kept, err);
+        free(kept.items);
         memcpy(last->hash, settings->hash, sizeof last->hash);
         last->due_ms = rc == 1 ? clock_mono_ms() + FORGET_EVERY_MS : 0;
     }

@@ -24,34 +24,34 @@ static const char *const removals[] = {
     REMOVE("runs", "project, id", "seen_ns < " FIRST_NS),
 };
 
-/* The days that the named project keeps; 0 for one that keeps everything. */
-static uint64_t days_of(const struct retention *kept, size_t count, struct list_value name)
+static bool keeps_all(const struct retention *kept, size_t count, struct list_value name)
 {
     for (size_t i = 0; i < count; i++)
         if (slice_equals(name.bytes, kept[i].project))
-            return kept[i].days;
-    return 0;
+            return kept[i].days == 0;
+    return true;
 }
 
-/* *before_day: no project of the store keeps an earlier one; INT64_MIN where one keeps all. */
+/* *before_day: nobody keeps an earlier one, neither a project of the store nor one that may come;
+ * INT64_MIN where one keeps all. */
 static int find_first_day(backend_conn_t *conn, const struct retention *kept, size_t count,
                           int64_t *before_day, struct err *err)
 {
     PGresult *result;
     uint64_t longest = 0;
+    bool is_all_kept = false;
+    for (size_t i = 0; i < count; i++) {
+        is_all_kept |= kept[i].days == 0;
+        longest = kept[i].days > longest ? kept[i].days : longest;
+    }
     *before_day = INT64_MIN;
     if (pg_run(conn, "SELECT extract(epoch FROM now())::bigint / 86400, name FROM projects", NULL,
                &result, err) == -1)
         return -1;
     int rows = PQntuples(result);
-    for (int row = 0; row < rows; row++) {
-        uint64_t days = days_of(kept, count, pg_value(result, row, 1));
-        if (days == 0)
-            longest = UINT64_MAX;
-        else if (days > longest)
-            longest = days;
-    }
-    if (rows > 0 && longest != UINT64_MAX)
+    for (int row = 0; row < rows; row++)
+        is_all_kept |= keeps_all(kept, count, pg_value(result, row, 1));
+    if (rows > 0 && !is_all_kept)
         *before_day = pg_int(result, 0, 0) - (int64_t)longest;
     PQclear(result);
     return 0;
@@ -86,6 +86,8 @@ int pg_forget(backend_conn_t *conn, const struct retention *kept, size_t count, 
         return -1;
     int most = dropped > 0 ? max_rows : 0; /* it drops one day at a time */
     for (size_t i = 0; i < count; i++) {
+        if (kept[i].days == 0)
+            continue;
         int removed = remove_rows(conn, &kept[i], max_rows, err);
         if (removed == -1)
             return -1;
