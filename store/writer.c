@@ -10,7 +10,6 @@
 #include "store/writer.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -23,6 +22,10 @@
 /* Bounds of a group: neither the transaction's time nor its log may grow without end. */
 #define GROUP_MAX_REQUESTS 512
 #define GROUP_MAX_EVENTS   8192
+/* While one thread writes, another begins when so much waits, or for so long: a transaction of many
+ * costs the store far less than many of a few. */
+#define GROUP_WORTH_EVENTS 1000
+#define GROUP_PATIENCE_MS  10
 
 #define ANSWER_LIMIT_MS 5000 /* a store silent for longer is not ready */
 #define WATCH_MS        1000 /* between probes of an idle or failing store */
@@ -38,6 +41,7 @@ struct job {
     enum job_state state;
     enum writer_verdict verdict;
     sem_t ended;
+    uint64_t queued_at_ms;
     struct job *prev;
     struct job *next;
 };
@@ -59,6 +63,8 @@ struct writer {
     pthread_cond_t stopping; /* for a keeper that does not write */
     struct job *head;
     struct job *tail;
+    size_t waiting_events; /* of the jobs in the queue */
+    unsigned busy;         /* threads that write a group */
     bool is_stopping;
     uint64_t answered_at_ms;
     bool is_failing; /* the last write failed for the store's sake */
@@ -76,6 +82,7 @@ static void enqueue(writer_t *self, struct job *job)
     else
         self->head = job;
     self->tail = job;
+    self->waiting_events += job->request->batch.event_count;
 }
 
 static void unlink_job(writer_t *self, struct job *job)
@@ -88,6 +95,7 @@ static void unlink_job(writer_t *self, struct job *job)
         job->next->prev = job->prev;
     else
         self->tail = job->prev;
+    self->waiting_events -= job->request->batch.event_count;
 }
 
 static void job_free(struct job *job)
@@ -117,14 +125,16 @@ enum writer_verdict writer_store(writer_t *self, struct backend_request **reques
     assert(job);
     job->request = *request_p;
     job->verdict = WRITER_TIMED_OUT;
+    job->queued_at_ms = clock_mono_ms();
     *request_p = NULL;
     sem_init(&job->ended, 0, 0);
 
     pthread_mutex_lock(&self->lock);
     bool was_empty = !self->head;
     enqueue(self, job);
+    bool is_news = was_empty || self->waiting_events >= GROUP_WORTH_EVENTS;
     pthread_mutex_unlock(&self->lock);
-    if (was_empty)
+    if (is_news)
         pthread_cond_signal(&self->filled);
 
     if (!wait_for(&job->ended, deadline_ms) && give_up(self, job))
@@ -259,6 +269,32 @@ static uint64_t next_upkeep_ms(const struct writer_thread *thread)
     return thread->watch_at_ms < thread->sweep_at_ms ? thread->watch_at_ms : thread->sweep_at_ms;
 }
 
+/* Should a free thread write what waits? The lock is held. */
+static bool is_time_to_write(const writer_t *self, uint64_t now_ms)
+{
+    return self->head &&
+           (self->busy == 0 || self->is_stopping || self->waiting_events >= GROUP_WORTH_EVENTS ||
+            now_ms >= self->head->queued_at_ms + GROUP_PATIENCE_MS);
+}
+
+/* Sleeps until there is something to do; the lock is held. */
+static void wait_for_work(struct writer_thread *thread)
+{
+    writer_t *self = thread->writer;
+    uint64_t upkeep_at_ms = next_upkeep_ms(thread);
+    pthread_cond_t *cond = thread->is_writer ? &self->filled : &self->stopping;
+    for (;;) {
+        uint64_t now_ms = clock_mono_ms();
+        uint64_t wake_at_ms = upkeep_at_ms;
+        if (self->is_stopping || now_ms >= upkeep_at_ms ||
+            (thread->is_writer && is_time_to_write(self, now_ms)))
+            return;
+        if (thread->is_writer && self->head)
+            wake_at_ms = clock_sooner_ms(wake_at_ms, self->head->queued_at_ms + GROUP_PATIENCE_MS);
+        wait_until(cond, &self->lock, wake_at_ms);
+    }
+}
+
 static void *run(void *arg)
 {
     struct writer_thread *thread = arg;
@@ -267,19 +303,20 @@ static void *run(void *arg)
     bool is_over = false;
     log_thread_role("daemon");
     while (!is_over) {
-        uint64_t wake_at_ms = next_upkeep_ms(thread);
         pthread_mutex_lock(&self->lock);
-        int rc = 0;
-        pthread_cond_t *cond = thread->is_writer ? &self->filled : &self->stopping;
-        while ((!self->head || !thread->is_writer) && !self->is_stopping && rc != ETIMEDOUT)
-            rc = wait_until(cond, &self->lock, wake_at_ms);
+        wait_for_work(thread);
         size_t count = thread->is_writer ? take_group(self, group) : 0;
+        self->busy += count > 0;
         if (self->head && thread->is_writer)
             pthread_cond_signal(&self->filled); /* there is work for another thread */
         is_over = self->is_stopping && count == 0;
         pthread_mutex_unlock(&self->lock);
-        if (count > 0)
+        if (count > 0) {
             write_group(thread, group, count);
+            pthread_mutex_lock(&self->lock);
+            self->busy--;
+            pthread_mutex_unlock(&self->lock);
+        }
         if (!is_over)
             upkeep(thread);
     }

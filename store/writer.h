@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * writer: the threads that write to the store. Every request that waits when a thread is free goes
- * into its next transaction, so many small requests share one sync of the disk. When a group fails
- * for a reason that lies in a request, each request of it gets a transaction of its own, so that
- * none harms its neighbours.
+ * into its next transaction, so many small requests share one sync of the disk; a second thread
+ * writes beside the first when enough waits, or for some milliseconds. When a group fails for a
+ * reason that lies in a request, each request of it gets a transaction of its own, so that none
+ * harms its neighbours.
  *
  * The threads also sweep and keep watch on whether the store answers.
  */

@@ -100,20 +100,33 @@ static const struct backend fake = {
 };
 
 struct fixture {
+    struct backend backend;
     struct backend_store store;
     writer_t *writer;
 };
 
-static int set_up(void **state)
+static int set_up_with(void **state, unsigned writers)
 {
     struct fixture *self = calloc(1, sizeof *self);
     struct err err;
     sem_init(&self->store.entered, 0, 0);
     sem_init(&self->store.go, 0, 0);
-    self->writer = writer_new(&fake, &self->store, &err);
+    self->backend = fake;
+    self->backend.writers = writers;
+    self->writer = writer_new(&self->backend, &self->store, &err);
     assert_non_null(self->writer);
     *state = self;
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_with(state, 1);
+}
+
+static int set_up_two(void **state)
+{
+    return set_up_with(state, 2);
 }
 
 static int tear_down(void **state)
@@ -189,6 +202,25 @@ static void waiting_requests_share_a_transaction(void **state)
         assert_int_equal(callers[i].verdict, WRITER_STORED);
     assert_int_equal(self->store.writes, 2);
     assert_int_equal(self->store.largest, THREADS - 1);
+}
+
+/* The second thread waits for a group that is worth it, but not for ever. */
+static void held_write_does_not_hold_what_comes_after(void **state)
+{
+    struct fixture *self = *state;
+    struct caller callers[2];
+    hold(self);
+    for (int i = 0; i < 2; i++) {
+        start(self, &callers[i], (uint8_t)i, FAR_MS);
+        assert_true(wait_for(&self->store.entered, clock_mono_ms() + FAR_MS));
+    }
+    release(self);
+    release(self);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(callers[i].thread, NULL);
+        assert_int_equal(callers[i].verdict, WRITER_STORED);
+    }
+    assert_int_equal(self->store.writes, 2);
 }
 
 static void bad_request_harms_no_neighbour(void **state)
@@ -284,6 +316,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(waiting_requests_share_a_transaction),
+        cmocka_unit_test_setup_teardown(held_write_does_not_hold_what_comes_after, set_up_two,
+                                        tear_down),
         CASE(bad_request_harms_no_neighbour),
         CASE(late_request_in_the_queue_is_taken_back),
         CASE(late_request_under_way_is_left_behind),
