@@ -23,6 +23,8 @@
 #define CONNECT_AGAIN_MS  500
 #define ROLLBACK_LIMIT_MS 2000
 
+#define UNDEFINED_TABLE "42P01"
+
 /* Types of values, by their numbers in every Postgres (catalog/pg_type.dat). */
 enum {
     OID_BYTEA = 17,
@@ -235,6 +237,14 @@ int pg_impl_take(backend_conn_t *self, PGresult **result, struct err *err)
     return 0;
 }
 
+/* Somebody has removed the tables, as when a backup is put back: they are looked at anew. */
+static void doubt_schema(backend_store_t *store)
+{
+    pthread_mutex_lock(&store->lock);
+    store->is_schema_sure = false;
+    pthread_mutex_unlock(&store->lock);
+}
+
 void pg_impl_note(backend_conn_t *self, const PGresult *result, struct err *err)
 {
     if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || self->fault != PG_FINE)
@@ -242,6 +252,8 @@ void pg_impl_note(backend_conn_t *self, const PGresult *result, struct err *err)
     const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     self->fault = fault_of(result);
+    if (state && strcmp(state, UNDEFINED_TABLE) == 0)
+        doubt_schema(self->store);
     err_set(err, "%s: %s (%s)", self->store->target.label,
             primary ? primary : "the connection was lost", state ? state : "-");
 }

@@ -47,7 +47,8 @@ struct pg_days;  /* which day partitions are known to exist, see pg_days.h */
 struct backend_store {
     struct pg_target target;
     pthread_mutex_t lock;
-    bool is_schema_sure; /* this process has seen the tables at their version */
+    bool is_schema_sure;   /* this process has seen the tables at their version */
+    unsigned schema_looks; /* how often it had to look */
     struct pg_days *days;
 };
 
@@ -60,8 +61,9 @@ struct backend_conn {
     uint64_t deadline_ms; /* of the call under way */
     uint64_t retry_at_ms; /* not connected before; so long the last reason stands */
     struct err reason;
-    enum pg_fault fault; /* of the last failure */
-    size_t queued;       /* statements whose results were not taken yet */
+    enum pg_fault fault;  /* of the last failure */
+    unsigned schema_look; /* the last one that this connection knows of */
+    size_t queued;        /* statements whose results were not taken yet */
     /* Projects whose number is known, by name; as long as the connection lasts. */
     struct {
         char name[PG_PROJECT_SIZE];

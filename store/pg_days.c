@@ -47,6 +47,7 @@ void pg_days_begin(struct pg_days *self, int64_t first_day)
 {
     pthread_mutex_lock(&self->lock);
     self->first_day = first_day;
+    memset(self->is_known, 0, sizeof self->is_known);
     pthread_mutex_unlock(&self->lock);
 }
 

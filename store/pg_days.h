@@ -13,7 +13,7 @@ enum pg_family { PG_SPANS, PG_LOGS, PG_METRICS, PG_FAMILY_COUNT };
 struct pg_days *pg_days_new(void) MUST_USE;
 void pg_days_destroy(struct pg_days **self_p);
 
-/* The first day that has a partition of its own; earlier ones share one. */
+/* The first day that has a partition of its own; earlier ones share one. Forgets what is known. */
 void pg_days_begin(struct pg_days *self, int64_t first_day);
 /* Forgets which are known to exist, as somebody may have dropped some. */
 void pg_days_forget(struct pg_days *self);

@@ -26,12 +26,14 @@
 #define COPY_PAUSE_GROUPS 50
 #define SINGLES_IN_ROUND  64 /* statements of one row */
 
+/* Of spans of one project and day, which are constants to the planner: it then looks at that one
+ * partition, not at all of them for every row. */
 static const char span_open[] =
     "SELECT v.at, s.status, s.op, s.in_tok, s.out_tok"
-    " FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[])"
-    " WITH ORDINALITY AS v (project, day, trace_id, span_id, at) CROSS JOIN LATERAL"
-    " (SELECT status, op, in_tok, out_tok FROM spans WHERE project = v.project AND day = v.day"
-    " AND trace_id = v.trace_id AND span_id = v.span_id AND end_ns IS NULL FOR UPDATE) s";
+    " FROM unnest($3::bytea[], $4::bytea[]) WITH ORDINALITY AS v (trace_id, span_id, at)"
+    " JOIN spans s ON s.project = ($1::bigint[])[1] AND s.day = ($2::bigint[])[1]"
+    " AND s.trace_id = v.trace_id AND s.span_id = v.span_id"
+    " WHERE s.end_ns IS NULL ORDER BY v.at FOR UPDATE OF s";
 
 /* What the end leaves out stays as the start gave it. */
 static const char span_complete[] =
@@ -267,34 +269,70 @@ static void complete_span(backend_conn_t *conn, const struct pg_slice *slice, co
     item->is_new = true;
 }
 
-static int complete_slice(backend_conn_t *conn, const struct pg_slice *slice, struct err *err)
+/* Queues the completions of the slice's spans that are open. */
+static int complete_slice(backend_conn_t *conn, const struct pg_slice *slice, const PGresult *open,
+                          struct err *err)
+{
+    for (int i = 0; i < PQntuples(open); i++) {
+        complete_span(conn, slice, open, i);
+        if (conn->queued < SINGLES_IN_ROUND && i + 1 < PQntuples(open))
+            continue;
+        pg_round_begin(conn);
+        if (pg_round_done(conn, err) == -1)
+            return -1;
+    }
+    return 0;
+}
+
+/* Takes the next candidates of one project and day into the slice. */
+static void fill_day(struct pg_slice *slice, const struct pg_items *list, size_t *at)
+{
+    const uint8_t *first = NULL;
+    slice->count = 0;
+    for (; *at < list->count && slice->count < PG_ROWS_MAX; (*at)++) {
+        const struct pg_item *item = &list->items[*at];
+        if (!may_complete(list, *at))
+            continue;
+        if (first && memcmp(first, item->identity, PG_IDENTITY_DAY_LEN) != 0)
+            return;
+        first = item->identity;
+        add_row(slice, &list->items[*at]);
+    }
+}
+
+/* One round of slices; *at is where the next one goes on. */
+static int complete_round(backend_conn_t *conn, const struct pg_items *list, size_t *at,
+                          struct err *err)
 {
     static const enum list_type types[] = {LIST_INT, LIST_INT, LIST_BYTES, LIST_BYTES};
-    PGresult *open;
-    int rc = 0;
-    pg_round_begin(conn);
-    pg_queue_rows(conn, span_open, types, 4, slice->rows, slice->count);
-    if (pg_round(conn, &open, 1, err) == -1)
-        return -1;
-    for (int i = 0; rc == 0 && i < PQntuples(open); i++) {
-        complete_span(conn, slice, open, i);
-        if (conn->queued == SINGLES_IN_ROUND || i + 1 == PQntuples(open)) {
-            pg_round_begin(conn);
-            rc = pg_round_done(conn, err);
-        }
+    struct pg_slice *slices = pg_slices(conn);
+    PGresult *open[PG_SLICES];
+    size_t count = 0;
+    for (; count < PG_SLICES; count++) {
+        fill_day(&slices[count], list, at);
+        if (slices[count].count == 0)
+            break;
+        pg_queue_rows(conn, span_open, types, 4, slices[count].rows, slices[count].count);
     }
-    PQclear(open);
+    pg_round_begin(conn);
+    if (count == 0)
+        return 0;
+    if (pg_round(conn, open, count, err) == -1)
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (rc == 0)
+            rc = complete_slice(conn, &slices[i], open[i], err);
+        PQclear(open[i]);
+    }
     return rc;
 }
 
 static int complete_spans(backend_conn_t *conn, const struct pg_items *list, struct err *err)
 {
-    struct pg_slice *slice = pg_slices(conn);
-    for (size_t at = 0; at < list->count;) {
-        fill_slice(slice, list, &at, may_complete);
-        if (slice->count > 0 && complete_slice(conn, slice, err) == -1)
+    for (size_t at = 0; at < list->count;)
+        if (complete_round(conn, list, &at, err) == -1)
             return -1;
-    }
     return 0;
 }
 

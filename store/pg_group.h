@@ -10,7 +10,8 @@
 #include "store/pg_conn.h"
 #include "store/rows.h"
 
-#define PG_IDENTITY_LEN 40
+#define PG_IDENTITY_LEN     40
+#define PG_IDENTITY_DAY_LEN 16 /* of a span: its project and day come first */
 
 /* An event on its way into its table. */
 struct pg_item {

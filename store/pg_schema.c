@@ -5,6 +5,8 @@
  */
 #include "store/pg_schema.h"
 
+#include <string.h>
+
 #include "common/clock.h"
 #include "common/log.h"
 #include "store/pg_days.h"
@@ -125,7 +127,13 @@ int pg_schema_ensure(backend_conn_t *conn, struct err *err)
     uint64_t deadline_ms = conn->deadline_ms;
     pthread_mutex_lock(&store->lock);
     bool is_sure = store->is_schema_sure;
+    unsigned look = store->schema_looks;
     pthread_mutex_unlock(&store->lock);
+    if (is_sure && conn->schema_look == look)
+        return 0;
+    /* What the connection knows may be of tables that are gone. */
+    memset(conn->projects, 0, sizeof conn->projects);
+    conn->schema_look = look;
     if (is_sure)
         return 0;
     int rc = ensure(conn, err);
@@ -133,6 +141,7 @@ int pg_schema_ensure(backend_conn_t *conn, struct err *err)
     if (rc == 0) {
         pthread_mutex_lock(&store->lock);
         store->is_schema_sure = true;
+        conn->schema_look = ++store->schema_looks;
         pthread_mutex_unlock(&store->lock);
     }
     return rc;

@@ -22,7 +22,7 @@ class Link:
         self._is_cut = False
         self._is_closed = False
         self._trap, self._armed = None, set()
-        self.was_cut = threading.Event()  # by cut_once
+        self.was_cut = threading.Event()  # by cut_once or freeze_once
         self._lock = threading.Lock()
         self._sockets = set()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -47,7 +47,12 @@ class Link:
         """Ends the first connection on which the client has sent the bytes `after`, the moment the
         bytes `at` come by from the client, or from the server; they are not passed on."""
         self.was_cut.clear()
-        self._trap = (after, at, from_server)
+        self._trap = (after, at, from_server, False)
+
+    def freeze_once(self, after, at):
+        """The same, but everything freezes instead."""
+        self.was_cut.clear()
+        self._trap = (after, at, False, True)
 
     def mend(self):
         with self._lock:
@@ -109,26 +114,28 @@ class Link:
         with self._lock:
             if self._trap is None:
                 return False
-            after, at, from_server = self._trap
+            after, at, from_server, is_freeze = self._trap
             if not is_from_server and after in data:
                 self._armed.add(client)
             if client not in self._armed or is_from_server != from_server or at not in data:
                 return False
             self._trap = None
             self._armed.clear()
+            if is_freeze:
+                self._moves.clear()
             self.was_cut.set()
-            return True
+            return not is_freeze
 
     def _move(self, source, target, client):
         """Bytes from one to the other until either ends."""
         try:
             while data := source.recv(65536):
                 time.sleep(self.delay_s)
-                self._moves.wait()
                 if self._is_trapped(data, client, source is not client):
                     _end(target)
                     _end(source)
                     return
+                self._moves.wait()
                 target.sendall(data)
             self._moves.wait()
             target.shutdown(socket.SHUT_WR)

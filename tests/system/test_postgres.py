@@ -175,6 +175,29 @@ def test_a_key_past_its_time_is_taken_over(site, postgres):
     assert counts(send(daemon, later)) == (0, 3, 0)
 
 
+def test_keys_and_rejects_past_their_time_are_swept(site, postgres):
+    daemon = site.daemon(store=postgres.url).wait_ready()
+    bad = {"type": "score", "name": "x"}
+    assert counts(post(daemon, [event(), bad])) == (1, 0, 1)
+    assert counts(send(daemon, otlp_request(1))) == (3, 0, 0)
+    postgres.execute("update idem set expires_at = 1 where rejected = 1")
+    postgres.execute("update rejects set expires_at = 1")
+    wait_until(lambda: postgres.query("select (select count(*) from idem), "
+                                      "(select count(*) from rejects)") == [(1, 0)], 60, "swept")
+
+
+def test_tables_that_somebody_removed_are_made_again(site, postgres):
+    """As when a backup is put back under a daemon that runs."""
+    daemon = site.daemon(store=postgres.url).wait_ready()
+    assert counts(send(daemon, otlp_request(1))) == (3, 0, 0)
+    postgres.execute("drop schema public cascade; create schema public")
+    for number in range(2, 10):  # more requests than there are connections
+        wait_until(lambda n=number: send(daemon, otlp_request(n)).status == 200, 30, "stored")
+    daemon.wait_ready()
+    assert PgStore(postgres).count_spans() == 8 * 3
+    assert len(read(daemon, "/v1/traces")["traces"]) == 8
+
+
 # Days.
 
 def days_of(postgres, table):

@@ -100,6 +100,7 @@ def test_a_frozen_server_is_not_ready_and_keeps_nobody_waiting_for_ever(site, se
     assert http.get(daemon.port, "/healthz").status == 200
     meanwhile = Load(daemon.port, mixed(3), timeout=20).run()
     assert meanwhile.statuses() == {503: 3}
+    assert http.get(daemon.port, "/v1/traces", timeout=20).status == 503
     server.resume()
     daemon.wait_ready(60)
     accepted = len(load.accepted)
@@ -230,6 +231,24 @@ def test_a_lock_held_past_the_request_timeout_and_the_resend(site, postgres, hol
     sums = postgres.query("select sum(t.in_tok) from traces t where t.trace_id = any(%s)",
                           [bytes.fromhex(one.spans[0].trace_id) for one in (first, second)])
     assert int(sums[0][0]) == tokens
+
+
+def test_a_daemon_cut_off_in_the_middle_does_not_keep_its_rows(site, postgres):
+    """One that hangs with a key in its hands: the database ends its session, the other daemon's
+    resend is stored."""
+    other = site.daemon(store=postgres.url).wait_ready()
+    with Link(postgres.server.port) as link:
+        hanging = site.daemon(store=postgres.url_at(link.port)).wait_ready()
+        link.freeze_once(b"INSERT INTO idem", b"INSERT INTO spans")
+        load = Load(hanging.port, [native_request(1, key="mine")]).start()
+        assert link.was_cut.wait(20)
+        waiting = Load(other.port, load.sent[:1] and [load.sent[0].request], retry=None).run()
+        assert counts(waiting.sent[0].reply) == (3, 0, 0)
+        load.join()
+        assert load.statuses() == {503: 1}
+        link.mend()
+    assert PgStore(postgres).count_spans() == 3
+    assert postgres.query("select sum(spans) from traces") == [(3,)]
 
 
 # Full.
