@@ -18,14 +18,15 @@
 
 #include "common/clock.h"
 #include "store/backend_sqlite.h"
+#include "tests/unit/sqlite_help.h"
 
 #define START_NS  1767323045000000000ull
 #define DAY_NS    86400000000000ull
 #define KEY_TTL_S 3600
 
 struct fixture {
-    char folder[64];
-    char path[96];
+    char folder[HELP_FOLDER];
+    char path[HELP_PATH];
     backend_store_t *store;
     backend_conn_t *writer;
     backend_conn_t *reader;
@@ -35,9 +36,7 @@ static int set_up(void **state)
 {
     struct fixture *self = calloc(1, sizeof *self);
     struct err err;
-    snprintf(self->folder, sizeof self->folder, "/tmp/mcpd-store-XXXXXX");
-    assert_non_null(mkdtemp(self->folder));
-    snprintf(self->path, sizeof self->path, "%s/mcpd.db", self->folder);
+    place_make(self->folder, self->path);
     self->store = backend_sqlite.open(self->path, &err);
     assert_non_null(self->store);
     self->writer = backend_sqlite.connect(self->store, true, &err);
@@ -51,16 +50,10 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *self = *state;
-    static const char *const suffixes[] = {"", "-wal", "-shm"};
     backend_sqlite.disconnect(&self->reader);
     backend_sqlite.disconnect(&self->writer);
     backend_sqlite.close(&self->store);
-    for (size_t i = 0; i < 3; i++) {
-        char path[128];
-        snprintf(path, sizeof path, "%s%s", self->path, suffixes[i]);
-        unlink(path);
-    }
-    rmdir(self->folder);
+    place_remove(self->folder, self->path);
     free(self);
     return 0;
 }

@@ -20,14 +20,15 @@
 #include "store/backend_sqlite.h"
 #include "store/expr.h"
 #include "tests/lib/pb_build.h"
+#include "tests/unit/sqlite_help.h"
 
 #define NAMES_MAX 256
 #define CASE_MAX  1024
 #define ROWS_MAX  16
 
 struct fixture {
-    char folder[64];
-    char path[96];
+    char folder[HELP_FOLDER];
+    char path[HELP_PATH];
     backend_store_t *store;
     backend_conn_t *reader;
 };
@@ -53,9 +54,7 @@ static int set_up(void **state)
 {
     struct fixture *self = calloc(1, sizeof *self);
     struct err err;
-    snprintf(self->folder, sizeof self->folder, "/tmp/mcpd-expr-XXXXXX");
-    assert_non_null(mkdtemp(self->folder));
-    snprintf(self->path, sizeof self->path, "%s/mcpd.db", self->folder);
+    place_make(self->folder, self->path);
     self->store = backend_sqlite.open(self->path, &err);
     assert_non_null(self->store);
     backend_conn_t *writer = backend_sqlite.connect(self->store, true, &err);
@@ -72,15 +71,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *self = *state;
-    static const char *const suffixes[] = {"", "-wal", "-shm"};
     backend_sqlite.disconnect(&self->reader);
     backend_sqlite.close(&self->store);
-    for (size_t i = 0; i < 3; i++) {
-        char path[128];
-        snprintf(path, sizeof path, "%s%s", self->path, suffixes[i]);
-        unlink(path);
-    }
-    rmdir(self->folder);
+    place_remove(self->folder, self->path);
     free(self);
     return 0;
 }

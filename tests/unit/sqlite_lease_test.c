@@ -17,13 +17,14 @@
 
 #include "common/clock.h"
 #include "store/backend_sqlite.h"
+#include "tests/unit/sqlite_help.h"
 
 #define HOLDER "00112233445566778899aabbccddeeff"
 #define OTHER  "ffeeddccbbaa99887766554433221100"
 
 struct fixture {
-    char folder[64];
-    char path[96];
+    char folder[HELP_FOLDER];
+    char path[HELP_PATH];
     backend_store_t *store;
     backend_conn_t *conn;
 };
@@ -46,9 +47,7 @@ static void close_store(struct fixture *self)
 static int set_up(void **state)
 {
     struct fixture *self = calloc(1, sizeof *self);
-    snprintf(self->folder, sizeof self->folder, "/tmp/mcpd-lease-XXXXXX");
-    assert_non_null(mkdtemp(self->folder));
-    snprintf(self->path, sizeof self->path, "%s/mcpd.db", self->folder);
+    place_make(self->folder, self->path);
     open_store(self);
     *state = self;
     return 0;
@@ -57,14 +56,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *self = *state;
-    static const char *const suffixes[] = {"", "-wal", "-shm"};
     close_store(self);
-    for (size_t i = 0; i < 3; i++) {
-        char path[128];
-        snprintf(path, sizeof path, "%s%s", self->path, suffixes[i]);
-        unlink(path);
-    }
-    rmdir(self->folder);
+    place_remove(self->folder, self->path);
     free(self);
     return 0;
 }
