@@ -47,7 +47,8 @@ struct daemon {
     leading_t *leading;
     passes_t *passes;
     struct forgetting forgetting;
-    struct score_plan *plan; /* the passes' own */
+    struct score_plan *plan; /* the passes' own, as the next */
+    size_t settle_rows;      /* to be settled at once; 0: not known yet */
     judges_t *judges;
     struct replica replica; /* as others see this daemon, but for its config_hash, which changes;
                                its texts are owned by whoever has them */

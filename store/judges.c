@@ -4,8 +4,8 @@
  * until its outcome is written; a scorer has at most `parallel` of them. The store would give out
  * the same jobs again, which are still due: those under way are left out by their trace.
  *
- * The plan changes only when no call is there that points into it: with new settings nothing new
- * begins until the calls have ended.
+ * Calls point into the plan. When the settings change they are broken off and their jobs begun anew
+ * under the new plan: to wait for them would let a slow judge keep new settings from the others.
  */
 #include "store/judges.h"
 
@@ -21,7 +21,7 @@
 #include "store/outcall.h"
 #include "store/score_plan.h"
 
-#define CALLS_MAX      256  /* of all scorers */
+#define WRITE_MAX      64   /* outcomes in one transaction */
 #define PARALLEL_MAX   64   /* of one, as settings.def allows */
 #define LOOK_AGAIN_MS  200  /* at the lease and the settings, while requests are under way */
 #define IDLE_MAX_MS    1000 /* between two looks, where nothing is under way */
@@ -35,7 +35,8 @@ struct call {
     outcall_t *outcall; /* null: not asked, only its outcome is to be written */
     struct buf body;    /* of the request */
     uint64_t begun_us;
-    bool is_done;
+    bool is_done; /* it has an outcome */
+    bool is_written;
     struct score_outcome outcome;
     struct score_row row;
     enum score_result result;
@@ -50,7 +51,7 @@ struct judges {
     CURLM *multi;
     struct score_plan *plan;
     struct lease_claim claim; /* of the calls under way */
-    struct call *calls[CALLS_MAX];
+    struct call **calls;      /* with room for as many as the plan's scorers may have at once */
     size_t call_count;
     uint64_t looked_at_ms[SCORE_SCORERS_MAX]; /* for jobs, by scorer, in vain */
     struct log_limit log_limit;
@@ -284,7 +285,7 @@ static int begin_due(judges_t *self, size_t index, struct err *err)
         return -1;
     if (count <= busy)
         self->looked_at_ms[index] = clock_mono_ms();
-    for (size_t i = 0; i < count && busy < parallel && self->call_count < CALLS_MAX; i++) {
+    for (size_t i = 0; i < count && busy < parallel; i++) {
         if (is_under_way(self, scorer, &jobs[i]))
             continue;
         if (leading_holds(self->config.leading, &self->claim) == 0)
@@ -306,12 +307,12 @@ static void begin_all(judges_t *self)
         }
 }
 
-/* Takes the calls that have an outcome out of those under way. */
-static void forget_done(judges_t *self)
+/* Takes the calls that were written out of those under way. */
+static void forget_written(judges_t *self)
 {
     size_t kept = 0;
     for (size_t i = 0; i < self->call_count; i++) {
-        if (self->calls[i]->is_done)
+        if (self->calls[i]->is_written)
             destroy_call(self, &self->calls[i]);
         else
             self->calls[kept++] = self->calls[i];
@@ -319,30 +320,52 @@ static void forget_done(judges_t *self)
     self->call_count = kept;
 }
 
-/* Writes all outcomes that are there. What cannot be written now stays for the next time. */
-static void write_done(judges_t *self)
+/* Up to WRITE_MAX outcomes that are there; how many. */
+static size_t gather_done(judges_t *self, struct call **done, struct score_outcome *outcomes)
 {
-    struct score_outcome outcomes[CALLS_MAX];
-    struct err err = {""};
     size_t count = 0;
-    for (size_t i = 0; i < self->call_count; i++)
-        if (self->calls[i]->is_done)
-            outcomes[count++] = self->calls[i]->outcome;
+    for (size_t i = 0; i < self->call_count && count < WRITE_MAX; i++) {
+        if (!self->calls[i]->is_done)
+            continue;
+        done[count] = self->calls[i];
+        outcomes[count++] = self->calls[i]->outcome;
+    }
+    return count;
+}
+
+/* Writes outcomes that are there, and returns how many. What cannot be written now stays for the
+ * next time. */
+static size_t write_some(judges_t *self)
+{
+    struct call *done[WRITE_MAX];
+    struct score_outcome outcomes[WRITE_MAX];
+    struct err err = {""};
+    size_t count = gather_done(self, done, outcomes);
     if (count == 0)
-        return;
+        return 0;
     enum backend_status status =
         self->config.backend->score_write(self->conn, &self->claim, outcomes, count, &err);
     if (status == BACKEND_FENCED) {
         leading_fenced(self->config.leading, &self->claim);
         break_off(self);
-    } else if (status != BACKEND_OK) {
-        note_failure(self, &err);
-    } else {
-        for (size_t i = 0; i < self->call_count; i++)
-            if (self->calls[i]->is_done)
-                score_count(self->calls[i]->scorer, self->calls[i]->result);
-        forget_done(self);
+        return 0;
     }
+    if (status != BACKEND_OK) {
+        note_failure(self, &err);
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        score_count(done[i]->scorer, done[i]->result);
+        done[i]->is_written = true;
+    }
+    forget_written(self);
+    return count;
+}
+
+static void write_done(judges_t *self)
+{
+    while (write_some(self) == WRITE_MAX)
+        ;
 }
 
 enum standing { IS_FOLLOWER, IS_DOUBTFUL, IS_LEADER };
@@ -366,19 +389,24 @@ static void tell_nothing_waits(judges_t *self)
         metric_series_set(self->plan->scorers[i].waiting_series, 0);
 }
 
-/* The settings in force, once nothing points into the old ones. */
-static bool has_plan(judges_t *self)
+/* Takes the settings in force for the plan. */
+static void follow_settings(judges_t *self)
 {
     const struct settings *settings = settings_watch_hold(self->config.settings);
     bool is_current = self->plan && self->plan->settings == settings;
     settings_release(&settings);
     if (is_current)
-        return true;
-    if (self->call_count > 0)
-        return false;
+        return;
+    break_off(self);
     score_plan_refresh(&self->plan, self->config.settings);
+    size_t room = 1;
+    for (size_t i = 0; i < self->plan->count; i++)
+        if (self->plan->scorers[i].settings->judge)
+            room += self->plan->scorers[i].settings->judge->parallel;
+    free(self->calls);
+    self->calls = calloc(room, sizeof *self->calls);
+    assert(self->calls);
     memset(self->looked_at_ms, 0, sizeof self->looked_at_ms);
-    return true;
 }
 
 static void turn(judges_t *self, unsigned *seen)
@@ -386,8 +414,10 @@ static void turn(judges_t *self, unsigned *seen)
     enum standing standing = stand(self);
     if (standing == IS_FOLLOWER)
         tell_nothing_waits(self);
-    if (standing == IS_LEADER && has_plan(self))
+    if (standing == IS_LEADER) {
+        follow_settings(self);
         begin_all(self);
+    }
     perform(self);
     if (standing == IS_LEADER)
         write_done(self);
@@ -441,6 +471,7 @@ void judges_destroy(judges_t **self_p)
     }
     break_off(self);
     score_plan_destroy(&self->plan);
+    free(self->calls);
     self->config.backend->disconnect(&self->conn);
     curl_multi_cleanup(self->multi);
     curl_global_cleanup();

@@ -7,30 +7,48 @@
 #include "store/daemon.h"
 #include "store/score_plan.h"
 
-#define SETTLE_ROWS 500 /* of one transaction */
-#define SCORE_ROWS  50
-#define MS_PER_S    1000
+#define SETTLE_ROWS     500 /* of one transaction, at most */
+#define SETTLE_ROWS_MIN 10
+#define READ_LIMIT_MS                                                        \
+    10000 /* of one trace; it may outlast the step, what it gives is written \
+             under the claim or not at all */
+#define SCORE_ROWS 50
+#define MS_PER_S   1000
+
+static struct settle_call call_of(struct daemon *daemon)
+{
+    const struct settings_settle *settings = daemon->plan->settings->settle;
+    return (struct settle_call){
+        .quiet_s = (settings ? settings->quiet_ms : SETTLE_QUIET_MS) / MS_PER_S,
+        .max_age_s = (settings ? settings->max_age_ms : SETTLE_MAX_AGE_MS) / MS_PER_S,
+        .choose = score_plan_choose,
+        .arg = daemon->plan,
+    };
+}
+
+/* A transaction that a slow store cut short is tried with half as many rows, so that it comes
+ * through at last. */
+static size_t next_rows(size_t rows, enum backend_status status)
+{
+    size_t next = status == BACKEND_OK ? 2 * rows : rows / 2;
+    return next < SETTLE_ROWS_MIN ? SETTLE_ROWS_MIN : next > SETTLE_ROWS ? SETTLE_ROWS : next;
+}
 
 enum backend_status pass_settle(struct pass *pass, struct err *err)
 {
     struct daemon *daemon = pass->arg;
     score_plan_refresh(&daemon->plan, daemon->settings);
-    const struct settings_settle *settings = daemon->plan->settings->settle;
-    struct settle_call call = {
-        .quiet_s = (settings ? settings->quiet_ms : SETTLE_QUIET_MS) / MS_PER_S,
-        .max_age_s = (settings ? settings->max_age_ms : SETTLE_MAX_AGE_MS) / MS_PER_S,
-        .max_rows = SETTLE_ROWS,
-        .choose = score_plan_choose,
-        .arg = daemon->plan,
-    };
-    size_t settled = SETTLE_ROWS;
-    while (settled == SETTLE_ROWS && pass_goes_on(pass)) {
+    struct settle_call call = call_of(daemon);
+    size_t settled;
+    do {
+        call.max_rows = daemon->settle_rows ? daemon->settle_rows : SETTLE_ROWS;
         enum backend_status status =
             pass->backend->settle(pass->conn, &pass->claim, &call, &settled, err);
+        daemon->settle_rows = next_rows(call.max_rows, status);
         if (status != BACKEND_OK)
             return status;
         metrics_add(METRIC_traces_settled, settled);
-    }
+    } while (settled == call.max_rows && pass_goes_on(pass));
     return BACKEND_OK;
 }
 
@@ -67,7 +85,8 @@ static int score_one(struct pass *pass, const struct planned_scorer *scorer,
 {
     const struct daemon *daemon = pass->arg;
     struct score_question question = {.plan = daemon->plan, .scorer = scorer};
-    struct trace_key key = {.project = job->project, .deadline_ms = pass->deadline_ms};
+    struct trace_key key = {.project = job->project,
+                            .deadline_ms = clock_mono_ms() + READ_LIMIT_MS};
     memcpy(key.trace_id, job->trace_id, sizeof key.trace_id);
     int rc = pass->backend->read_trace(pass->conn, &key, score_take_trace, score_take_span,
                                        &question, err);
@@ -103,10 +122,12 @@ static enum backend_status score_some(struct pass *pass, const struct planned_sc
     if (pass->backend->score_due(pass->conn, scorer->settings->name, SCORE_ROWS, jobs, count,
                                  err) == -1)
         return BACKEND_AWAY;
-    for (size_t i = 0; i < *count && pass_goes_on(pass); i++)
-        if (score_one(pass, scorer, &jobs[i], &scored, err) == -1)
-            return BACKEND_AWAY;
-    return write_scored(pass, scorer, &scored, err);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < *count && pass_goes_on(pass); i++)
+        rc = score_one(pass, scorer, &jobs[i], &scored, err);
+    /* What was scored before a read failed is not thrown away. */
+    enum backend_status status = write_scored(pass, scorer, &scored, err);
+    return status == BACKEND_OK && rc == -1 ? BACKEND_AWAY : status;
 }
 
 static enum backend_status score_all(struct pass *pass, const struct planned_scorer *scorer,

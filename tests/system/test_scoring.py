@@ -410,6 +410,33 @@ def test_other_settings_count_from_the_next_trace_on(any_site):
     assert not {r["trace_id"] for r in scores(daemon, "small")} & set(old)
 
 
+def test_new_settings_do_not_wait_for_a_slow_judge(any_site, a, b):
+    a.always(Hang())
+    b.always(answer(1))
+    slow = {"name": "slow", "output": {"type": "number"}, "judge": judge(a, timeout="10m")}
+    daemon = start(any_site, slow)
+    send_traces(daemon, 2)
+    a.wait_for(2, LONG)
+    write_settings(any_site, slow, {"name": "new", "output": {"type": "number"}, "judge": judge(b)})
+
+    def has_new():
+        send_traces(daemon, 1)
+        return scores(daemon, "new")
+    wait_until(has_new, LONG, "a score by the new judge", every=0.5)
+    assert scores(daemon, "slow") == [] and len(jobs(daemon)) >= 2
+
+
+def test_many_slow_judges_leave_a_place_for_another(site, a, b):
+    a.always(Hang())
+    b.always(answer(1))
+    slow = [{"name": f"slow-{n}", "output": {"type": "number"},
+             "judge": judge(a, timeout="10m", parallel=64)} for n in range(5)]
+    daemon = start(site, *slow, {"name": "fast", "output": {"type": "number"}, "judge": judge(b)})
+    send_traces(daemon, 70)
+    wait_until(lambda: a.under_way == 5 * 64, LONG, lambda: f"all are busy, {a.under_way}")
+    wait_scores(daemon, 70, "fast")
+
+
 @pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]"])
 def test_a_judge_is_never_looked_for_where_machines_keep_secrets(site, host):
     daemon = start(site, {"name": "spy", "output": {"type": "number"},
