@@ -30,6 +30,7 @@
 #define BODY_MAX_BYTES ((size_t)128 * 1024 * 1024)
 
 struct call {
+    struct call *next;
     const struct planned_scorer *scorer;
     struct score_job job;
     outcall_t *outcall; /* null: not asked, only its outcome is to be written */
@@ -50,9 +51,8 @@ struct judges {
     backend_conn_t *conn;
     CURLM *multi;
     struct score_plan *plan;
-    struct lease_claim claim; /* of the calls under way */
-    struct call **calls;      /* with room for as many as the plan's scorers may have at once */
-    size_t call_count;
+    struct lease_claim claim;                 /* of the calls under way */
+    struct call *calls;                       /* a list */
     uint64_t looked_at_ms[SCORE_SCORERS_MAX]; /* for jobs, by scorer, in vain */
     struct log_limit log_limit;
     pthread_t thread;
@@ -60,10 +60,8 @@ struct judges {
     atomic_bool is_stopping;
 };
 
-static void destroy_call(judges_t *self, struct call **call_p)
+static void destroy_call(judges_t *self, struct call *call)
 {
-    struct call *call = *call_p;
-    *call_p = NULL;
     if (call->outcall && !call->is_done)
         curl_multi_remove_handle(self->multi, outcall_handle(call->outcall));
     outcall_destroy(&call->outcall);
@@ -73,8 +71,11 @@ static void destroy_call(judges_t *self, struct call **call_p)
 
 static void break_off(judges_t *self)
 {
-    while (self->call_count > 0)
-        destroy_call(self, &self->calls[--self->call_count]);
+    while (self->calls) {
+        struct call *call = self->calls;
+        self->calls = call->next;
+        destroy_call(self, call);
+    }
 }
 
 static void note_failure(judges_t *self, const struct err *err)
@@ -237,20 +238,18 @@ static int begin(judges_t *self, struct call *call, struct err *err)
 static bool is_under_way(const judges_t *self, const struct planned_scorer *scorer,
                          const struct score_job *job)
 {
-    for (size_t i = 0; i < self->call_count; i++) {
-        const struct call *call = self->calls[i];
+    for (const struct call *call = self->calls; call; call = call->next)
         if (call->scorer == scorer && strcmp(call->job.project, job->project) == 0 &&
             memcmp(call->job.trace_id, job->trace_id, sizeof job->trace_id) == 0)
             return true;
-    }
     return false;
 }
 
 static size_t calls_of(const judges_t *self, const struct planned_scorer *scorer)
 {
     size_t count = 0;
-    for (size_t i = 0; i < self->call_count; i++)
-        count += self->calls[i]->scorer == scorer;
+    for (const struct call *call = self->calls; call; call = call->next)
+        count += call->scorer == scorer;
     return count;
 }
 
@@ -263,10 +262,12 @@ static int begin_job(judges_t *self, const struct planned_scorer *scorer,
     call->job = *job;
     buf_init(&call->body, BODY_MAX_BYTES);
     int rc = begin(self, call, err);
-    if (rc == -1)
-        destroy_call(self, &call);
-    else
-        self->calls[self->call_count++] = call;
+    if (rc == -1) {
+        destroy_call(self, call);
+    } else {
+        call->next = self->calls;
+        self->calls = call;
+    }
     return rc;
 }
 
@@ -310,25 +311,26 @@ static void begin_all(judges_t *self)
 /* Takes the calls that were written out of those under way. */
 static void forget_written(judges_t *self)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < self->call_count; i++) {
-        if (self->calls[i]->is_written)
-            destroy_call(self, &self->calls[i]);
-        else
-            self->calls[kept++] = self->calls[i];
+    for (struct call **at = &self->calls; *at;) {
+        struct call *call = *at;
+        if (call->is_written) {
+            *at = call->next;
+            destroy_call(self, call);
+        } else {
+            at = &call->next;
+        }
     }
-    self->call_count = kept;
 }
 
 /* Up to WRITE_MAX outcomes that are there; how many. */
 static size_t gather_done(judges_t *self, struct call **done, struct score_outcome *outcomes)
 {
     size_t count = 0;
-    for (size_t i = 0; i < self->call_count && count < WRITE_MAX; i++) {
-        if (!self->calls[i]->is_done)
+    for (struct call *call = self->calls; call && count < WRITE_MAX; call = call->next) {
+        if (!call->is_done)
             continue;
-        done[count] = self->calls[i];
-        outcomes[count++] = self->calls[i]->outcome;
+        done[count] = call;
+        outcomes[count++] = call->outcome;
     }
     return count;
 }
@@ -399,13 +401,6 @@ static void follow_settings(judges_t *self)
         return;
     break_off(self);
     score_plan_refresh(&self->plan, self->config.settings);
-    size_t room = 1;
-    for (size_t i = 0; i < self->plan->count; i++)
-        if (self->plan->scorers[i].settings->judge)
-            room += self->plan->scorers[i].settings->judge->parallel;
-    free(self->calls);
-    self->calls = calloc(room, sizeof *self->calls);
-    assert(self->calls);
     memset(self->looked_at_ms, 0, sizeof self->looked_at_ms);
 }
 
@@ -421,7 +416,7 @@ static void turn(judges_t *self, unsigned *seen)
     perform(self);
     if (standing == IS_LEADER)
         write_done(self);
-    if (self->call_count > 0)
+    if (self->calls)
         curl_multi_poll(self->multi, NULL, 0, LOOK_AGAIN_MS, NULL);
     else
         leading_wait(self->config.leading,
@@ -471,7 +466,6 @@ void judges_destroy(judges_t **self_p)
     }
     break_off(self);
     score_plan_destroy(&self->plan);
-    free(self->calls);
     self->config.backend->disconnect(&self->conn);
     curl_multi_cleanup(self->multi);
     curl_global_cleanup();
