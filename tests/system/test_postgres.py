@@ -117,15 +117,16 @@ def test_the_same_requests_to_two_daemons_at_once_are_stored_once(site, postgres
     assert accepted == duplicate == sum(len(request.spans) for request in requests)
 
 
-def test_the_same_spans_in_opposite_order_and_other_keys_meet(site, postgres):
+@pytest.mark.parametrize("size", [20, 200], ids=["few", "many"])
+def test_the_same_spans_in_opposite_order_and_other_keys_meet(site, postgres, size):
     """Transactions that have rows in common never stay in each other's way, nor store one twice."""
     daemons = [site.daemon(store=postgres.url) for _ in range(2)]
-    spans = [event() for _ in range(400)]
+    spans = [event() for _ in range(10 * size)]
     replies = []
 
     def work(daemon, number):
         for turn in range(10):
-            part = spans[turn * 40:turn * 40 + 40]
+            part = spans[turn * size:turn * size + size]
             replies.append(post(daemon, part if number % 2 else part[::-1]))
 
     threads = [threading.Thread(target=work, args=(daemons[i % 2], i)) for i in range(6)]
@@ -134,8 +135,9 @@ def test_the_same_spans_in_opposite_order_and_other_keys_meet(site, postgres):
     for thread in threads:
         thread.join()
     assert {reply.status for reply in replies} == {200}
-    assert sum(counts(reply)[0] for reply in replies) == 400
-    assert PgStore(postgres).count_spans() == 400
+    assert sum(counts(reply)[0] for reply in replies) == 10 * size
+    assert PgStore(postgres).count_spans() == 10 * size
+    assert postgres.query("select count(*) from traces where spans <> 1") == [(0,)]
 
 
 def test_an_open_span_is_completed_once_by_either_of_two_daemons(site, postgres):
@@ -240,21 +242,24 @@ def test_a_day_that_somebody_dropped_is_made_again(site, postgres):
 
 # The database finds fault with an event.
 
-def test_an_event_that_the_database_refuses_is_set_aside(site, postgres):
+@pytest.mark.parametrize("size", [30, 600], ids=["few", "many"])
+def test_an_event_that_the_database_refuses_is_set_aside(site, postgres, size):
     """Found by halving: its neighbours in the batch are stored, and so are other requests."""
     daemon = site.daemon(store=postgres.url).wait_ready()
     postgres.execute("alter table spans add constraint no_poison check (name <> 'poison')")
-    good = [event() for _ in range(60)]
+    good = [event() for _ in range(size)]
     bad = [event(name="poison") for _ in range(2)]
     reply = post(daemon, good[:20] + bad[:1] + good[20:] + bad[1:])
-    assert reply.status == 200 and counts(reply) == (60, 0, 2)
+    assert reply.status == 200 and counts(reply) == (size, 0, 2)
     errors = json.loads(reply.body)["errors"]
     assert [(e["index"], e["code"]) for e in errors] == [(20, "store_refused"),
-                                                         (61, "store_refused")]
-    assert postgres.query("select count(*) from spans") == [(60,)]
-    assert postgres.query("select sum(spans) from traces") == [(60,)]
+                                                         (size + 1, "store_refused")]
+    assert postgres.query("select count(*) from spans") == [(size,)]
+    assert postgres.query("select sum(spans) from traces") == [(size,)]
     again = post(daemon, good[:20] + bad[:1] + good[20:] + bad[1:])
-    assert counts(again) == (0, 60, 2)
+    assert counts(again) == (0, size, 2)
+    other = post(daemon, good[:20] + bad[:1] + good[20:], **{"Idempotency-Key": "another"})
+    assert counts(other) == (0, size, 1)
 
 
 def test_a_request_of_which_all_is_refused_leaves_nothing(site, postgres):

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lib import http, tools
-from lib.client import counts, send
+from lib.client import counts, event, native, send
 from lib.link import Link
 from lib.postgres import PgBouncer, PostgresServer
 from lib.sender import Load, paced
@@ -155,13 +155,17 @@ def test_cut_during_commit_is_503_and_the_resend_finds_the_truth(site, postgres,
         daemon.wait_ready()
 
 
-def test_cut_before_commit_is_tried_again_and_nobody_notices(site, postgres):
+@pytest.mark.parametrize("spans, at", [(3, b"INSERT INTO spans"),
+                                       (300, b"COPY spans"), (300, b"PGCOPY")])
+def test_cut_before_commit_is_tried_again_and_nobody_notices(site, postgres, spans, at):
     with Link(postgres.server.port) as link:
         daemon = site.daemon(store=postgres.url_at(link.port)).wait_ready()
-        link.cut_once(b"INSERT INTO idem", b"INSERT INTO spans")
-        assert counts(send(daemon, native_request(1))) == (3, 0, 0)
+        link.cut_once(b"INSERT INTO idem", at)
+        reply = http.post(daemon.port, "/v1/ingest", native([event() for _ in range(spans)]),
+                          "application/json")
+        assert counts(reply) == (spans, 0, 0)
         assert link.was_cut.is_set()
-        assert postgres.query("select sum(spans) from traces") == [(3,)]
+        assert postgres.query("select sum(spans) from traces") == [(spans,)]
 
 
 # Locked.
