@@ -9,7 +9,7 @@ building="gcc libc6-dev make pkg-config protobuf-c-compiler libprotobuf-c-dev li
  libssl-dev libyaml-dev libpq-dev"
 testing="clang libcmocka-dev clang-format clang-tidy libclang-rt-14-dev cppcheck curl wrk
  python3 python3-pytest python3-pytest-xdist python3-zmq python3-requests python3-msgpack python3-yaml python3-jsonschema
- python3-psycopg2"
+ python3-psycopg2 openssl"
 packages="$building $testing"
 [ "${1:-}" = build ] && packages=$building
 [ "${1:-}" = containers ] && command -v docker >/dev/null && packages="$packages debootstrap"

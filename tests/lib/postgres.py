@@ -183,6 +183,10 @@ class PostgresServer(_Server):
         password.write_text(PASSWORD)
         self._run(bin_folder() / "initdb", "-D", self.data, "-U", USER, "--auth=scram-sha-256",
                   f"--pwfile={password}", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+        if self.settings.get("ssl") == "on":
+            self._run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                      "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+                      "-keyout", self.data / "server.key", "-out", self.data / "server.crt")
         with open(self.data / "postgresql.conf", "a", encoding="ascii") as conf:
             for name, value in self.settings.items():
                 conf.write(f"{name} = '{value}'\n")

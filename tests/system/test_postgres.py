@@ -2,6 +2,7 @@
 """The shared store, a real Postgres: what several daemons send it is there once, behind a pooler, too.
 When it fails: test_postgres_failures.py."""
 import json
+import shutil
 import threading
 import time
 
@@ -9,11 +10,11 @@ import pytest
 
 from lib import http, tools
 from lib.client import counts, event, native, read, send
-from lib.postgres import PASSWORD, PgBouncer
+from lib.postgres import PASSWORD, PgBouncer, PostgresServer
 from lib.process import run_once
 from lib.sender import Load
 from lib.store import Comparison, PgStore
-from lib.telemetry import mixed, native_request, otlp_request
+from lib.telemetry import mixed, native_request, new_trace_id, otlp_request
 from lib.wait import wait_until
 
 DAY_NS = 86400 * 10**9
@@ -302,6 +303,28 @@ def test_commits_wait_for_the_disk_whatever_the_server_is_set_to(site, postgres)
     postgres.execute("create trigger look after insert on idem execute function look()")
     send(daemon, otlp_request(1))
     assert postgres.query("select distinct value from seen") == [("on",)]
+
+
+# Encrypted.
+
+def test_over_tls_with_the_servers_name_checked(site):
+    """Large batches and answers, whose bytes the encryption cuts into records of its own."""
+    if not shutil.which("openssl"):
+        pytest.skip("NOT TESTED: no openssl to make a certificate with")
+    with PostgresServer(ssl="on") as server:
+        database = server.new_database()
+        url = f"{database.url}?sslmode=verify-full&sslrootcert={server.data}/server.crt"
+        daemon = site.daemon(store=url).wait_ready()
+        trace = new_trace_id()
+        spans = [event(trace_id=trace, attrs={"text": "x" * 3000}) for _ in range(1500)]
+        assert counts(post(daemon, spans)) == (1500, 0, 0)
+        assert len(read(daemon, f"/v1/traces/{trace}")["spans"]) == 1500
+        load = Load(daemon.port, mixed(100), connections=8).run()
+        assert load.statuses() == {200: 100}
+        # Only the daemon's sessions: the query's own is one that need not be encrypted.
+        assert database.query(
+            "select bool_and(s.ssl) from pg_stat_ssl s join pg_stat_activity a using (pid) "
+            "where a.application_name = 'mcpd'") == [(True,)]
 
 
 # Behind a pooler.
