@@ -182,11 +182,13 @@ def send(daemon, batch):
                         http.post(daemon.port, "/v1/ingest", json.dumps(batch).encode(), JSON))
 
 
-@pytest.fixture(scope="module", name="daemon")
-def daemon_(tmp_path_factory):
-    """A daemon that holds something of everything."""
-    with Site(tmp_path_factory.mktemp("openapi")) as site:
-        daemon = site.daemon()
+@pytest.fixture(scope="module", name="daemon", params=["sqlite", "postgres"])
+def daemon_(request, tmp_path_factory):
+    """A daemon that holds something of everything, on each kind of store."""
+    is_postgres = request.param == "postgres"
+    server = request.getfixturevalue("postgres_server") if is_postgres else None
+    with Site(tmp_path_factory.mktemp("openapi"), server) as site:
+        daemon = site.daemon().wait_ready()
         batch = everything()
         validator({"$ref": "#/components/schemas/Batch"}).validate(batch)
         daemon.trace_id = batch["events"][0]["trace_id"]
