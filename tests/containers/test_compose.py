@@ -5,6 +5,7 @@ is stored twice, the lease moves, and all of it runs without root and without wr
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -18,7 +19,6 @@ from lib.telemetry import endless
 from lib.wait import wait_until
 from topology import SERVICES, Topology
 
-OURS = SERVICES[1:]
 PER_SECOND = 60
 PASS_S = 2.0  # as Topology sets it
 # Three passes are promised; the rest is for a machine that does other things as well.
@@ -89,6 +89,23 @@ def test_no_secret_is_in_environment_command_line_or_log(topology):
 
 # What happens to them
 
+def doing(what):
+    """A function of topology and service; so are the next two."""
+    return lambda topology, service: topology.do(what, service)
+
+
+def cutting(kind):
+    """kind: of a daemon's networks, link or store."""
+    return lambda topology, service: topology.cut(service.replace("daemon", kind), service)
+
+
+def mending(kind):
+    return lambda topology, service: topology.mend(service.replace("daemon", kind), service)
+
+
+STOP, START, KILL, PAUSE, UNPAUSE = map(doing, ("stop", "start", "kill", "pause", "unpause"))
+
+
 def delivered(topology, order=None):
     """To all upstreams, or to one."""
     return sum(value for series, value in topology.relay.metrics().items()
@@ -115,34 +132,11 @@ def wait_not_ready(service, seconds=40):
                lambda: f"{service.name} not ready, says {service.readyz()}", every=0.2)
 
 
-def stopped_daemon(topology, load):
-    topology.do("stop", "daemon-a")
+def gone_daemon(topology, load, end, begin):
+    end(topology, "daemon-a")
     wait_delivered(topology, order=2)
-    topology.do("start", "daemon-a")
+    begin(topology, "daemon-a")
     topology.a.wait_ready(60)
-    wait_delivered(topology, order=1)
-
-
-def killed_daemon(topology, load):
-    topology.do("kill", "daemon-a")
-    wait_delivered(topology, order=2)
-    topology.do("start", "daemon-a")
-    topology.a.wait_ready(60)
-    wait_delivered(topology, order=1)
-
-
-def paused_daemon(topology, load):
-    topology.do("pause", "daemon-a")
-    wait_delivered(topology, order=2)
-    topology.do("unpause", "daemon-a")
-    topology.a.wait_ready(60)
-    wait_delivered(topology, order=1)
-
-
-def daemon_cut_off_from_the_relay(topology, load):
-    topology.cut("link-a", "daemon-a")
-    wait_delivered(topology, order=2)
-    topology.mend("link-a", "daemon-a")
     wait_delivered(topology, order=1)
 
 
@@ -165,55 +159,47 @@ def relay_cut_off_from_both(topology, load):
     wait_delivered(topology)
 
 
-def killed_relay(topology, load):
-    topology.do("kill", "relay")
-    topology.do("start", "relay")
-    topology.relay.wait_ready(60)
-    wait_taken(load)
-
-
-def stopped_relay(topology, load):
-    topology.do("stop", "relay")
-    topology.do("start", "relay")
+def gone_relay(topology, load, end, begin):
+    end(topology, "relay")
+    begin(topology, "relay")
     topology.relay.wait_ready(60)
     wait_taken(load)
 
 
 def gone_postgres(topology, load, end, begin):
-    topology.do(end, "postgres")
+    end(topology, "postgres")
     for daemon in (topology.a, topology.b):
         wait_not_ready(daemon)
     wait_taken(load)
-    topology.do(begin, "postgres")
+    begin(topology, "postgres")
     topology.wait_healthy("postgres")
     for daemon in (topology.a, topology.b):
         daemon.wait_ready(90)
     wait_delivered(topology)
 
 
-def stopped_postgres(topology, load):
-    gone_postgres(topology, load, "stop", "start")
-
-
-def killed_postgres(topology, load):
-    gone_postgres(topology, load, "kill", "start")
-
-
-def paused_postgres(topology, load):
-    gone_postgres(topology, load, "pause", "unpause")
-
-
-DISASTERS = [stopped_daemon, killed_daemon, paused_daemon, daemon_cut_off_from_the_relay,
-             daemon_cut_off_from_postgres, relay_cut_off_from_both, stopped_relay, killed_relay,
-             stopped_postgres, killed_postgres, paused_postgres]
+DISASTERS = {
+    "a daemon is stopped": partial(gone_daemon, end=STOP, begin=START),
+    "a daemon is killed": partial(gone_daemon, end=KILL, begin=START),
+    "a daemon is paused": partial(gone_daemon, end=PAUSE, begin=UNPAUSE),
+    "a daemon is cut off from the relay": partial(gone_daemon, end=cutting("link"),
+                                                  begin=mending("link")),
+    "a daemon is cut off from Postgres": daemon_cut_off_from_postgres,
+    "the relay is cut off from both": relay_cut_off_from_both,
+    "the relay is stopped": partial(gone_relay, end=STOP, begin=START),
+    "the relay is killed": partial(gone_relay, end=KILL, begin=START),
+    "Postgres is stopped": partial(gone_postgres, end=STOP, begin=START),
+    "Postgres is killed": partial(gone_postgres, end=KILL, begin=START),
+    "Postgres is paused": partial(gone_postgres, end=PAUSE, begin=UNPAUSE),
+}
 
 
 def test_nothing_is_lost_or_stored_twice(topology, load):
     wait_delivered(topology, order=1)
-    for disaster in DISASTERS:
+    for name, disaster in DISASTERS.items():
         began, taken = time.monotonic(), len(load.accepted)
         disaster(topology, load)
-        print(f"{disaster.__name__}: {len(load.accepted) - taken} requests taken meanwhile, "
+        print(f"{name}: {len(load.accepted) - taken} requests taken meanwhile, "
               f"{time.monotonic() - began:.0f} s")
     load.stop()
     topology.relay.wait_drained(120)
@@ -236,13 +222,8 @@ def roles(topology, service):
     return {row["id"]: row["role"] for row in json.loads(reply.body)["replicas"]}
 
 
-HANDOVERS = {
-    "stop": (lambda t, name: t.do("stop", name), lambda t, name: t.do("start", name)),
-    "kill": (lambda t, name: t.do("kill", name), lambda t, name: t.do("start", name)),
-    "pause": (lambda t, name: t.do("pause", name), lambda t, name: t.do("unpause", name)),
-    "cut off": (lambda t, name: t.cut(name.replace("daemon", "store"), name),
-                lambda t, name: t.mend(name.replace("daemon", "store"), name)),
-}
+HANDOVERS = {"stop": (STOP, START), "kill": (KILL, START), "pause": (PAUSE, UNPAUSE),
+             "cut off": (cutting("store"), mending("store"))}
 
 
 @pytest.mark.parametrize("how", HANDOVERS)
@@ -254,10 +235,10 @@ def test_the_lease_moves(topology, how):
     other.wait_ready(60)
     began = time.monotonic()
     with ThreadPoolExecutor() as pool:  # a stop takes as long as the drain, the lease moves at once
-        doing = pool.submit(begin, topology, before)
+        under_way = pool.submit(begin, topology, before)
         after, _ = lease.wait_leader(above=fence)
         took = time.monotonic() - began
-        doing.result()
+        under_way.result()
     assert after == other.name and took < TAKEOVER_S, (after, took)
     assert roles(topology, other)[after] == "leader"
     end(topology, before)
