@@ -646,11 +646,10 @@ def small_disk(tmp_path):
 
 
 def fill(path):
-    with open(path, "wb") as ballast:
+    with open(path, "wb", buffering=0) as ballast:  # a buffer would be written at the end, too
         try:
             while True:
                 ballast.write(bytes(65536))
-                ballast.flush()
         except OSError:
             pass
 
