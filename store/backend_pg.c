@@ -72,6 +72,25 @@ static int probe(backend_conn_t *conn, bool is_deep, struct err *err)
     return pg_round_done(conn, err);
 }
 
+/* A daemon that froze amid a COPY, or lost its way to the server there, leaves a session that waits
+ * for more of it: no statement_timeout ends such a wait. Its keys would be in flight for all
+ * others. Any daemon ends it, and long after it would have been late. */
+static int end_stuck(backend_conn_t *conn, struct err *err)
+{
+    PGresult *result;
+    if (pg_run(conn,
+               "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
+               " AND datname = current_database() AND usename = current_user"
+               " AND wait_event = 'ClientRead' AND query LIKE 'COPY % FROM STDIN (FORMAT binary)'"
+               " AND query_start < clock_timestamp() - interval '15 seconds'",
+               NULL, &result, err) == -1)
+        return -1;
+    if (PQntuples(result) > 0)
+        log_at(LEVEL_WARN, "store.stuck_ended", NULL, LOG_NUM("sessions", PQntuples(result)));
+    PQclear(result);
+    return 0;
+}
+
 static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
 {
     static const char *const sweeps[] = {
@@ -92,6 +111,7 @@ static int sweep(backend_conn_t *conn, int max_rows, struct err *err)
     int most = 0;
     pg_bind_int(&params, max_rows);
     if (pg_conn_open(conn, clock_mono_ms() + SWEEP_LIMIT_MS, err) == -1 ||
+        end_stuck(conn, err) == -1 ||
         pg_days_ahead(conn, (int64_t)(clock_wall_s() / DAY_S), err) == -1)
         return -1;
     for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++)

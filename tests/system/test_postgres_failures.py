@@ -16,7 +16,7 @@ from lib.link import Link
 from lib.postgres import PgBouncer, PostgresServer
 from lib.sender import Load, paced
 from lib.store import Comparison, PgStore
-from lib.telemetry import endless, mixed, native_request, otlp_request
+from lib.telemetry import Request, endless, mixed, native_request, otlp_request
 from lib.wait import wait_until
 
 
@@ -253,6 +253,29 @@ def test_a_daemon_cut_off_in_the_middle_does_not_keep_its_rows(site, postgres):
         link.mend()
     assert PgStore(postgres).count_spans() == 3
     assert postgres.query("select sum(spans) from traces") == [(3,)]
+
+
+def is_copying(database):
+    return database.query("select count(*) from pg_stat_activity where datname = %s and state = "
+                          "'active' and query like 'COPY%%'", database.name) != [(0,)]
+
+
+def test_a_daemon_lost_amid_its_rows_holds_its_keys_for_seconds(site, postgres):
+    """The server waits for the rest of a COPY for ever, whatever its timeouts: another daemon ends
+    that, so that the resend is taken there."""
+    with Link(postgres.server.port, delay_s=0.02) as link:
+        lost = site.daemon(store=postgres.url_at(link.port), request_timeout_seconds=5).wait_ready()
+        other = site.daemon(store=postgres.url).wait_ready()
+        body = native([event(attributes={"text": "x" * 9000}) for _ in range(500)])
+        request = Request("/v1/ingest", body, "application/json", key="lost")
+        load = Load(lost.port, [request], retry=None).start()
+        wait_until(lambda: is_copying(postgres), 60, "a COPY", every=0.001)
+        link.freeze()
+        assert send(other, request).headers.get("mcpd-wait") == "in-flight"
+        lost.kill9()
+        wait_until(lambda: send(other, request).status == 200, 120, "the resend is taken", every=1)
+        load.stop()
+    assert PgStore(postgres).count_spans() == 500
 
 
 # Full.
