@@ -34,6 +34,16 @@ int sqlite_conn_error(backend_conn_t *self, const char *doing, struct err *err)
     return err_set(err, "%s: %s", doing, sqlite3_errmsg(self->db));
 }
 
+int sqlite_conn_in_place(backend_conn_t *self, struct err *err)
+{
+    int has_moved = 0;
+    sqlite3_file_control(self->db, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
+    if (!has_moved)
+        return 0;
+    return err_set(err, "the data file was removed or replaced while in use: put it back, or "
+                        "start anew");
+}
+
 static int is_late(void *arg)
 {
     backend_conn_t *self = arg;

@@ -33,6 +33,9 @@ struct backend_conn {
 backend_conn_t *sqlite_conn_new(const char *path, struct err *err) MUST_USE;
 /* Sets what holds for every connection to a store. -1 with the reason. */
 int sqlite_conn_set_up(backend_conn_t *self, bool is_writer, struct err *err) MUST_USE;
+/* Is the open file still the one that its path names? What is written to another one would be gone
+ * with the process. 0, or -1 with the reason. */
+int sqlite_conn_in_place(backend_conn_t *self, struct err *err) MUST_USE;
 void sqlite_conn_destroy(backend_conn_t **self_p);
 
 /* A statement that is given its values, in the order of its parameters. The values must live until

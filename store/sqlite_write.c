@@ -248,7 +248,8 @@ enum backend_status sqlite_write(backend_conn_t *conn, struct backend_request *c
     }
     if (step == STEP_NEW || step == STEP_KNOWN)
         step = write_rollup(conn, err);
-    if (step == STEP_NEW && sqlite_conn_run(conn, STATEMENT_COMMIT, err) == SQLITE_OK)
+    if (step == STEP_NEW && sqlite_conn_in_place(conn, err) == 0 &&
+        sqlite_conn_run(conn, STATEMENT_COMMIT, err) == SQLITE_OK)
         return BACKEND_OK;
     sqlite_conn_rollback(conn);
     return step == STEP_DATA && count > 1 ? BACKEND_RERUN : BACKEND_AWAY;

@@ -3,8 +3,10 @@
 and what was answered 2xx is there after any death."""
 import gzip
 import json
+import os
 import pathlib
 import random
+import shutil
 import sqlite3
 import subprocess
 import threading
@@ -612,6 +614,26 @@ def test_held_store_is_503_and_not_ready_until_it_is_free(site):
     holder.execute("rollback")
     daemon.wait_ready()
     assert counts(send(daemon, request)) == (3, 0, 0)
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_data_file_gone_from_under_the_daemon_is_503_until_it_is_back(site, how):
+    """What would be written to a file that has no name any more would end with the process."""
+    daemon = site.daemon()
+    assert counts(send(daemon, otlp_request(1))) == (3, 0, 0)
+    aside = daemon.data.with_name("aside")
+    os.rename(daemon.data, aside)
+    if how == "replaced":
+        shutil.copy(aside, daemon.data)
+    reply = send(daemon, otlp_request(2))
+    assert reply.status == 503 and int(reply.headers["retry-after"]) >= 1
+    wait_until(lambda: daemon.readyz()[0] == 503, 20, "not ready")
+    assert "the data file was removed or replaced" in daemon.log()
+    os.rename(aside, daemon.data)
+    daemon.wait_ready(20)
+    assert counts(send(daemon, otlp_request(2))) == (3, 0, 0)
+    assert daemon.stop() == 0
+    assert daemon.store().count_spans() == 6
 
 
 def test_full_disk_is_503_and_not_ready_until_there_is_room(site, small_disk):
