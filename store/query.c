@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/utf8.h"
 #include "proto/codec.h"
 
 #define NS_PER_S        1000000000
@@ -169,6 +170,13 @@ static uint8_t *take_hex(struct parsed_query *self, const char *value, size_t *l
     return bytes;
 }
 
+/* Of the column that the rows of the listing are told apart by. */
+static enum list_type cursor_type(const struct listing *listing)
+{
+    enum column_form form = listing->columns[0].form;
+    return form == COLUMN_INT ? LIST_INT : form == COLUMN_ID ? LIST_BYTES : LIST_TEXT;
+}
+
 static int take_cursor(struct parsed_query *self, const char *value)
 {
     size_t len;
@@ -180,10 +188,13 @@ static int take_cursor(struct parsed_query *self, const char *value)
     *key = (struct list_value){.type = (enum list_type)bytes[0],
                                .bytes = {(const char *)bytes + CURSOR_HEAD, key_len}};
     self->list.cursor_ns = (int64_t)read_number(bytes + 1, 8);
+    if (key->type != cursor_type(self->list.listing))
+        return -1;
     if (key->type == LIST_INT)
         key->integer = (int64_t)read_number(bytes + CURSOR_HEAD, key_len);
-    bool is_key = key->type == LIST_TEXT || key->type == LIST_BYTES;
-    return is_key || (key->type == LIST_INT && key_len == 8) ? 0 : -1;
+    return key->type == LIST_INT    ? (key_len == 8 ? 0 : -1)
+           : key->type == LIST_TEXT ? (utf8_is_clean(key->bytes) ? 0 : -1)
+                                    : 0;
 }
 
 static int take_where(struct parsed_query *self, const char *value)
@@ -245,7 +256,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Adds a decoded part with a NUL behind it; null where an escape is none. */
+/* Adds a decoded part with a NUL behind it; null where an escape is none, or the text no UTF-8. */
 static const char *decode_part(struct buf *text, const char *part, size_t len)
 {
     char *out = buf_reserve(text, len + 1);
@@ -264,6 +275,8 @@ static const char *decode_part(struct buf *text, const char *part, size_t len)
         }
         out[written++] = c;
     }
+    if (!utf8_is_clean((struct slice){out, written}))
+        return NULL;
     out[written++] = '\0';
     text->len += written;
     return out;

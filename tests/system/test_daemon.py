@@ -541,6 +541,22 @@ def test_list_is_newest_first_with_cursor_and_filters(any_site):
         assert json.loads(reply.body)["error"]["code"] == "bad_parameter", query
 
 
+@pytest.mark.parametrize("path", ["traces", "logs", "scores", "runs", "rejects", "sessions"])
+def test_bytes_that_no_row_can_have_are_the_askers_fault(any_site, path):
+    """Not the store's, whichever it is: it would be asked for ever, and told that it is away."""
+    daemon = any_site.daemon()
+    time_ns = f"{time.time_ns():016x}"
+    types = {"int": "01", "text": "03", "bytes": "04"}
+    wrong = set(types) - {{"traces": "bytes", "logs": "int", "rejects": "int"}.get(path, "text")}
+    queries = [f"cursor={types[one]}{time_ns}{'31' * 8}" for one in sorted(wrong)]
+    queries += [f"cursor=03{time_ns}ff", "where=name=%22%ff%22"]
+    if path in ("traces", "logs", "sessions", "runs"):
+        queries.append("session=%ff")
+    for query in queries:
+        reply = http.get(daemon.port, f"/v1/{path}?{query}")
+        assert reply.status == 400, (query, reply)
+
+
 def test_unknown_trace_is_404(any_site):
     daemon = any_site.daemon()
     for trace_id in (new_trace_id(), "abc", "", "../" + new_trace_id()):
