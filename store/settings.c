@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "store/settings_check.h"
 #include "store/settings_fields.h"
@@ -60,9 +61,13 @@ const struct settings *settings_parse(struct slice text, struct err *err)
     return NULL;
 }
 
-/* A plain read that follows links, as mounted configuration is links. */
+/* A plain read that follows links, as mounted configuration is links. Of a pipe it could wait for
+ * ever. */
 int settings_load(const char *path, struct buf *content, struct err *err)
 {
+    struct stat kind;
+    if (stat(path, &kind) == 0 && !S_ISREG(kind.st_mode))
+        return err_set(err, "cannot be read: it is no plain file");
     FILE *file = fopen(path, "re");
     char *to = buf_reserve(content, SETTINGS_FILE_MAX + 1);
     int rc = 0;

@@ -289,6 +289,18 @@ def test_a_wrong_file_keeps_the_old_settings_and_is_told_once(site, tmp_path):
     assert len(lines(daemon, "settings.refused")) == 2
 
 
+@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_what_is_no_file_is_refused_and_holds_nobody_up(site, tmp_path, put):
+    path = settings.write(tmp_path / "mcpd.yaml", keys=[key("edge")])
+    daemon = site.daemon(config=path)
+    path.unlink()
+    put(path)
+    wait_until(lambda: any("it is no plain file" in line for line in lines(daemon, "settings.refused")),
+               SOON, daemon.log)
+    assert status(daemon, "edge") == 200
+    assert daemon.stop() == 0
+
+
 def test_sighup_reads_the_file_again(site, tmp_path):
     path = settings.write(tmp_path / "mcpd.yaml", keys=[key("edge")])
     daemon = site.daemon(config=path)
