@@ -87,6 +87,28 @@ static int migrate(backend_conn_t *conn, struct err *err)
     return -1;
 }
 
+/* Of another encoding most events would be refused, or their lengths counted wrongly. */
+static int check_encoding(backend_conn_t *conn, struct err *err)
+{
+    PGresult *result;
+    if (pg_run(conn,
+               "SELECT current_setting('server_encoding'), current_setting('client_encoding')",
+               NULL, &result, err) == -1)
+        return -1;
+    struct slice database = pg_value(result, 0, 0).bytes;
+    struct slice own = pg_value(result, 0, 1).bytes;
+    bool is_good = slice_equals(database, "UTF8") && slice_equals(own, "UTF8");
+    if (!is_good) {
+        conn->fault = PG_REFUSED;
+        err_set(err,
+                "%s: the encoding of the database is " SLICE_FORMAT
+                ", of the connection " SLICE_FORMAT "; both must be UTF8",
+                conn->store->target.label, SLICE_ARGS(database), SLICE_ARGS(own));
+    }
+    PQclear(result);
+    return is_good ? 0 : -1;
+}
+
 /* A server that does not sync its log loses at a power cut what was answered with 2xx. */
 static void check_settings(backend_conn_t *conn)
 {
@@ -108,7 +130,7 @@ static int ensure(backend_conn_t *conn, struct err *err)
     int64_t version;
     int64_t known = (int64_t)pg_migration_count();
     conn->deadline_ms = clock_mono_ms() + CHECK_LIMIT_MS;
-    if (read_version(conn, &version, err) == -1)
+    if (check_encoding(conn, err) == -1 || read_version(conn, &version, err) == -1)
         return -1;
     if (version < known && (migrate(conn, err) == -1 || read_version(conn, &version, err) == -1))
         return -1;

@@ -10,7 +10,7 @@ import pytest
 
 from lib import http, tools
 from lib.client import counts, event, native, read, send
-from lib.postgres import PASSWORD, PgBouncer, PostgresServer
+from lib.postgres import PASSWORD, PgBouncer, PostgresServer, connect
 from lib.process import run_once
 from lib.sender import Load
 from lib.store import Comparison, PgStore
@@ -48,6 +48,21 @@ def test_tables_of_a_newer_program_are_refused(site, postgres):
     daemon.spawn()
     assert daemon.wait() == 1
     assert "this program knows" in daemon.log()
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_of_another_encoding_is_refused_and_named(site, postgres, encoding):
+    """It would refuse, for good, every event with a character that it does not know."""
+    postgres.drop()
+    admin = connect(postgres.server.port, "postgres")
+    with admin.cursor() as cursor:
+        cursor.execute(f"create database {postgres.name} encoding '{encoding}' locale 'C' "
+                       "template template0")
+    admin.close()
+    daemon = site.daemon(store=postgres.url, start=False).spawn()
+    assert daemon.wait() == 1
+    assert f"the encoding of the database is {encoding}" in daemon.log()
+    assert postgres.query("select count(*) from pg_tables where schemaname = 'public'") == [(0,)]
 
 
 def test_a_database_of_another_program_is_left_alone(site, postgres):
