@@ -16,6 +16,7 @@ import pytest
 
 from lib import http
 from lib.client import counts, event, native, read, send
+from lib.disk import fill
 from lib.process import run_once
 from lib.sender import Load
 from lib.store import Comparison, Store
@@ -681,15 +682,6 @@ def small_disk(tmp_path):
         pytest.skip("NOT TESTED: no right to mount a small file system")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=False)
-
-
-def fill(path):
-    with open(path, "wb", buffering=0) as ballast:  # a buffer would be written at the end, too
-        try:
-            while True:
-                ballast.write(bytes(65536))
-        except OSError:
-            pass
 
 
 def test_slow_reader_does_not_delay_senders(site):

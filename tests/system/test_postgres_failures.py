@@ -12,6 +12,7 @@ import pytest
 
 from lib import http, tools
 from lib.client import counts, event, native, send
+from lib.disk import fill
 from lib.link import Link
 from lib.postgres import PgBouncer, PostgresServer
 from lib.sender import Load, paced
@@ -297,16 +298,6 @@ def small_server():
         server.close()
         subprocess.run(["umount", "--lazy", str(folder)], check=False)
         folder.rmdir()
-
-
-def fill(path):
-    with open(path, "wb") as ballast:
-        try:
-            while True:
-                ballast.write(bytes(65536))
-                ballast.flush()
-        except OSError:
-            pass
 
 
 def test_a_full_disk_is_503_and_not_ready_until_there_is_room(site, small_server):
