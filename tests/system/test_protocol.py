@@ -264,6 +264,9 @@ def test_dead_is_kept_aside_counted_and_never_leased_again(broker):
     broker.kill9()
     broker.start()
     with Courier(broker).hello(credit=5) as courier:
+        # That `good` is done may not have reached the file: then it comes once more.
+        if broker.metric("mcpd_relay_spool_entries") > 0:
+            assert courier.lease().meta["key"] == "good"
         assert courier.gone_quiet("LEASE", 0.5)
 
 
