@@ -7,7 +7,7 @@
 #include "store/daemon.h"
 #include "store/score_plan.h"
 
-#define SETTLE_ROWS     500 /* of one transaction, at most */
+#define SETTLE_ROWS     200 /* of one transaction, at most */
 #define SETTLE_ROWS_MIN 10
 #define READ_LIMIT_MS                                                        \
     10000 /* of one trace; it may outlast the step, what it gives is written \
@@ -41,6 +41,7 @@ enum backend_status pass_settle(struct pass *pass, struct err *err)
     struct settle_call call = call_of(daemon);
     size_t settled;
     do {
+        uint64_t begun_ms = clock_mono_ms();
         call.max_rows = daemon->settle_rows ? daemon->settle_rows : SETTLE_ROWS;
         enum backend_status status =
             pass->backend->settle(pass->conn, &pass->claim, &call, &settled, err);
@@ -48,6 +49,7 @@ enum backend_status pass_settle(struct pass *pass, struct err *err)
         if (status != BACKEND_OK)
             return status;
         metrics_add(METRIC_traces_settled, settled);
+        pass_gives_way(pass, begun_ms);
     } while (settled == call.max_rows && pass_goes_on(pass));
     return BACKEND_OK;
 }

@@ -75,8 +75,11 @@ static int forget_in(const struct pass *pass, const struct backend *backend, bac
                      const struct kept_list *kept, struct err *err)
 {
     int removed = kept->has_some ? FORGET_ROWS : 0;
-    while (removed >= FORGET_ROWS && pass_goes_on(pass))
+    while (removed >= FORGET_ROWS && pass_goes_on(pass)) {
+        uint64_t begun_ms = clock_mono_ms();
         removed = backend->forget(conn, kept->items, kept->count, FORGET_ROWS, err);
+        pass_gives_way(pass, begun_ms);
+    }
     return removed == -1 ? -1 : removed < FORGET_ROWS;
 }
 

@@ -29,6 +29,17 @@ bool pass_goes_on(const struct pass *pass)
     return pass->claim.fence == 0 || leading_holds(self->config.leading, &pass->claim) > 0;
 }
 
+void pass_gives_way(const struct pass *pass, uint64_t begun_ms)
+{
+    leading_t *leading = pass->passes->config.leading;
+    uint64_t now_ms = clock_mono_ms();
+    unsigned seen = 0;
+    if (pass->backend->writers != 1)
+        return;
+    leading_wait(leading, now_ms, &seen); /* what has happened before wakes nobody */
+    leading_wait(leading, now_ms + (now_ms - begun_ms) + 1, &seen);
+}
+
 static void note_failure(passes_t *self, const struct pass_step *step, const struct err *err)
 {
     if (log_allowed(&self->log_limit, LOG_EVERY_MS, clock_mono_ms()))

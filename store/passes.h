@@ -51,5 +51,8 @@ void passes_destroy(passes_t **self_p);
 /* Asked before each piece of work: false when the budget is used up, the lease is lost or doubtful,
  * or the process ends. */
 bool pass_goes_on(const struct pass *pass);
+/* Between two pieces of work, the first of which began at begun_ms (clock_mono_ms): leaves a store
+ * with one writer at a time to the others for as long as it took. */
+void pass_gives_way(const struct pass *pass, uint64_t begun_ms);
 
 #endif

@@ -397,6 +397,24 @@ def test_jobs_that_nobody_does_are_forgotten_after_a_week(any_site):
                lambda: f"only the new ones, {jobs(daemon)}")
 
 
+def test_more_than_a_hundred_thousand_jobs_of_a_scorer_do_not_wait(site, a):
+    a.stop()
+    daemon = start(site, {"name": "away", "output": {"type": "number"}, "judge": judge(a)}, RULE)
+    send_traces(daemon, 1)
+    wait_scores(daemon, 1)
+    later = int(time.time()) + 3600
+    daemon.store().execute(
+        "insert into score_jobs (project, trace_id, scorer, due_at)"
+        " with recursive n (i) as (select 1 union all select i + 1 from n where i < 100000)"
+        f" select 1, randomblob(16), 'away', {later} from n")
+    wait_series(daemon, 'mcpd_score_jobs{scorer="away"}', 100000)
+    send_traces(daemon, 3)
+    wait_scores(daemon, 4)  # the others go on
+    metrics = daemon.metrics()
+    assert metrics['mcpd_scores_total{scorer="away",result="dropped"}'] == 3
+    assert daemon.store().query("select count(*) from score_jobs") == [(100001,)]
+
+
 def test_other_settings_count_from_the_next_trace_on(any_site):
     daemon = start(any_site, RULE)
     old = send_traces(daemon, 2)
