@@ -36,3 +36,10 @@ void backend_request_refuse(struct backend_request *request, size_t position)
     assert(request->refused);
     request->refused[request->refused_count++] = (uint32_t)position;
 }
+
+int row_count(void *arg, const struct list_value *values)
+{
+    struct row_count *count = arg;
+    count->rows++;
+    return count->sink(count->arg, values);
+}

@@ -122,6 +122,14 @@ struct trace_key {
  * returned. -1 (no room) ends the reading, which then fails. */
 typedef int row_sink(void *arg, const struct list_value *values);
 
+/* Counts the rows on their way to another sink: pass row_count with a struct row_count as arg. */
+struct row_count {
+    row_sink *sink;
+    void *arg;
+    size_t rows;
+};
+row_sink row_count;
+
 struct backend {
     const char *name;
     unsigned writers; /* connections that are worth writing on at once; 0: two a core, at most 8 */

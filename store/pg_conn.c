@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * libpq in non-blocking pipeline mode: statements go into its buffer, a sync ends the round, and
- * while results are awaited both directions are polled, so that neither side waits for the other
- * with full buffers. After an error the server skips the rest of the round up to the sync, which is
- * always read, so the connection stays of use.
+ * libpq in non-blocking pipeline mode. While results are awaited both directions are polled, so
+ * that neither side waits for the other with full buffers.
  *
  * Errors carry the server's primary message only: details quote rows.
  */
@@ -19,21 +17,10 @@
 #include "store/pg_conn_impl.h"
 #include "store/pg_schema.h"
 
-#define CONNECT_LIMIT_MS  5000
-#define CONNECT_AGAIN_MS  500
-#define ROLLBACK_LIMIT_MS 2000
+#define CONNECT_LIMIT_MS 5000
+#define CONNECT_AGAIN_MS 500
 
 #define UNDEFINED_TABLE "42P01"
-
-/* Types of values, by their numbers in every Postgres (catalog/pg_type.dat). */
-enum {
-    OID_BYTEA = 17,
-    OID_INT8 = 20,
-    OID_INT2 = 21,
-    OID_INT4 = 23,
-    OID_TEXT = 25,
-    OID_FLOAT8 = 701
-};
 
 /* The first row whose state is a prefix of what the server says counts. */
 static const struct {
@@ -87,7 +74,7 @@ void pg_conn_destroy(backend_conn_t **self_p)
     free(self);
 }
 
-static int fail(backend_conn_t *self, enum pg_fault fault, struct err *err, const char *text)
+int pg_impl_fail(backend_conn_t *self, enum pg_fault fault, struct err *err, const char *text)
 {
     self->fault = fault;
     return err_set(err, "%s: %.*s", self->store->target.label, (int)strcspn(text, "\n"), text);
@@ -96,7 +83,7 @@ static int fail(backend_conn_t *self, enum pg_fault fault, struct err *err, cons
 static int lose_as(backend_conn_t *self, enum pg_fault fault, struct err *err, const char *text)
 {
     if (self->fault == PG_FINE) /* else the server has said why before it hung up */
-        fail(self, fault, err, text);
+        pg_impl_fail(self, fault, err, text);
     self->fault = fault;
     pg_conn_drop(self);
     return -1;
@@ -165,7 +152,8 @@ static int fail_connect(backend_conn_t *self, struct err *err)
     const char *message = self->pg ? PQerrorMessage(self->pg) : "out of memory";
     bool is_late = self->pg && PQstatus(self->pg) != CONNECTION_BAD;
     enum pg_fault fault = is_late ? PG_LOST : connect_fault(message);
-    fail(self, fault, &self->reason, is_late ? "no answer in time while connecting" : message);
+    pg_impl_fail(self, fault, &self->reason,
+                 is_late ? "no answer in time while connecting" : message);
     pg_conn_drop(self);
     self->retry_at_ms = clock_mono_ms() + CONNECT_AGAIN_MS;
     return err_set(err, "%s", self->reason.text);
@@ -256,280 +244,4 @@ void pg_impl_note(backend_conn_t *self, const PGresult *result, struct err *err)
         doubt_schema(self->store);
     err_set(err, "%s: %s (%s)", self->store->target.label,
             primary ? primary : "the connection was lost", state ? state : "-");
-}
-
-static bool is_good(const PGresult *result)
-{
-    ExecStatusType status = PQresultStatus(result);
-    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
-}
-
-static void queue_failed(backend_conn_t *self)
-{
-    if (self->fault == PG_FINE)
-        self->fault = PG_LOST;
-}
-
-void pg_queue(backend_conn_t *self, const char *sql, const struct pg_params *params)
-{
-    static const struct pg_params none = {0};
-    static const int binary[PG_PARAMS_MAX] = {[0 ... PG_PARAMS_MAX - 1] = 1};
-    if (!params)
-        params = &none;
-    if (!self->pg || !PQsendQueryParams(self->pg, sql, params->count, params->types, params->values,
-                                        params->lengths, binary, 1))
-        queue_failed(self);
-    else
-        self->queued++;
-}
-
-/* Reads on to the round's end. */
-static int finish_round(backend_conn_t *self, struct err *err)
-{
-    PGresult *result = NULL;
-    bool is_over = false;
-    while (!is_over) {
-        if (pg_impl_take(self, &result, err) == -1)
-            return -1;
-        is_over = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
-        if (result && !is_over && !is_good(result))
-            pg_impl_note(self, result, err);
-        PQclear(result);
-        if (self->pg && PQstatus(self->pg) == CONNECTION_BAD)
-            return pg_impl_lose(self, err);
-    }
-    self->queued = 0;
-    return self->fault == PG_FINE ? 0 : -1;
-}
-
-/* Begins to end the round: everything queued is followed by a sync. */
-static int end_queue(backend_conn_t *self, struct err *err)
-{
-    if (self->fault == PG_DATA && self->queued == 0 && self->pg)
-        return err_set(err, "%s: a row is too large", self->store->target.label);
-    if (!self->pg)
-        return fail(self, PG_LOST, err, "not connected");
-    if (self->fault == PG_LOST || !PQpipelineSync(self->pg))
-        return pg_impl_lose(self, err);
-    return 0;
-}
-
-/* The result of the next statement, or null where it failed. */
-static PGresult *take_statement(backend_conn_t *self, struct err *err)
-{
-    PGresult *result = NULL;
-    PGresult *mark = NULL;
-    if (pg_impl_take(self, &result, err) == -1)
-        return NULL;
-    if (!is_good(result)) {
-        pg_impl_note(self, result, err);
-        PQclear(result);
-        return NULL;
-    }
-    if (pg_impl_take(self, &mark, err) == -1) {
-        PQclear(result);
-        return NULL;
-    }
-    assert(!mark);
-    return result;
-}
-
-static void clear_all(PGresult **results, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        PQclear(results[i]);
-}
-
-int pg_round(backend_conn_t *self, PGresult **results, size_t count, struct err *err)
-{
-    size_t taken = 0;
-    size_t queued = self->queued; /* fewer than count only where one could not be queued */
-    assert(!self->pg || queued <= count);
-    if (end_queue(self, err) == -1)
-        return -1;
-    while (taken < queued && (results[taken] = take_statement(self, err)))
-        taken++;
-    if (self->pg && finish_round(self, err) == 0 && taken == count)
-        return 0;
-    clear_all(results, taken);
-    return -1;
-}
-
-int pg_round_done(backend_conn_t *self, struct err *err)
-{
-    return end_queue(self, err) == 0 ? finish_round(self, err) : -1;
-}
-
-int pg_run(backend_conn_t *self, const char *sql, const struct pg_params *params, PGresult **result,
-           struct err *err)
-{
-    pg_queue(self, sql, params);
-    return pg_round(self, result, 1, err);
-}
-
-int pg_run_done(backend_conn_t *self, const char *sql, struct err *err)
-{
-    pg_queue(self, sql, NULL);
-    return pg_round_done(self, err);
-}
-
-/* Gives the rows of one statement to the sink. */
-static int give_rows(backend_conn_t *self, row_sink *sink, void *arg, struct err *err)
-{
-    struct list_value values[LISTING_COLUMNS_MAX];
-    PGresult *result = NULL;
-    if (!PQsetSingleRowMode(self->pg))
-        return pg_impl_lose_for(self, err, "the rows cannot be read");
-    while (pg_impl_take(self, &result, err) == 0 && result) {
-        bool is_row = PQresultStatus(result) == PGRES_SINGLE_TUPLE;
-        int columns = PQnfields(result);
-        if (!is_row && !is_good(result)) {
-            pg_impl_note(self, result, err);
-            PQclear(result);
-            return -1;
-        }
-        for (int i = 0; is_row && i < columns && i < LISTING_COLUMNS_MAX; i++)
-            values[i] = pg_value(result, 0, i);
-        bool is_refused = is_row && sink(arg, values) == -1;
-        PQclear(result);
-        if (is_refused)
-            return pg_impl_lose_for(self, err, "the answer would be too large");
-    }
-    return self->pg ? 0 : -1;
-}
-
-int pg_round_rows(backend_conn_t *self, size_t wanted, row_sink *sink, void *arg, struct err *err)
-{
-    if (end_queue(self, err) == -1)
-        return -1;
-    for (size_t i = 0; i < wanted; i++) {
-        PGresult *result = take_statement(self, err);
-        PQclear(result);
-        if (!result)
-            return self->pg ? finish_round(self, err) : -1;
-    }
-    int rc = give_rows(self, sink, arg, err);
-    return self->pg && finish_round(self, err) == 0 ? rc : -1;
-}
-
-int pg_remove(backend_conn_t *self, const char *sql, const struct pg_params *params, int *most,
-              struct err *err)
-{
-    PGresult *result;
-    if (pg_run(self, sql, params, &result, err) == -1)
-        return -1;
-    int removed = (int)strtol(PQcmdTuples(result), NULL, 10);
-    PQclear(result);
-    if (removed > *most)
-        *most = removed;
-    return 0;
-}
-
-void pg_rollback(backend_conn_t *self)
-{
-    enum pg_fault fault = self->fault;
-    if (!self->pg)
-        return;
-    self->deadline_ms = clock_mono_ms() + ROLLBACK_LIMIT_MS;
-    self->fault = PG_FINE;
-    pg_queue(self, "ROLLBACK", NULL);
-    if (pg_round_done(self, NULL) == -1)
-        pg_conn_drop(self);
-    self->fault = fault;
-}
-
-static void bind(struct pg_params *params, Oid type, const void *bytes, size_t len)
-{
-    assert(params->count < PG_PARAMS_MAX);
-    params->types[params->count] = type;
-    params->values[params->count] = bytes;
-    params->lengths[params->count] = (int)len;
-    params->count++;
-}
-
-static void bind_number(struct pg_params *params, Oid type, uint64_t bits)
-{
-    char *number = params->numbers[params->count];
-    for (int i = 0; i < 8; i++)
-        number[i] = (char)(bits >> (8 * (7 - i)));
-    bind(params, type, number, 8);
-}
-
-void pg_bind_int(struct pg_params *params, int64_t value)
-{
-    bind_number(params, OID_INT8, (uint64_t)value);
-}
-
-void pg_bind_text(struct pg_params *params, const char *text)
-{
-    bind(params, OID_TEXT, text, strlen(text));
-}
-
-void pg_bind_bytes(struct pg_params *params, const void *bytes, size_t len)
-{
-    bind(params, OID_BYTEA, len ? bytes : "", len);
-}
-
-void pg_bind_value(struct pg_params *params, const struct list_value *value)
-{
-    uint64_t bits;
-    switch (value->type) {
-    case LIST_NULL:
-        bind(params, 0, NULL, 0);
-        break;
-    case LIST_INT:
-        pg_bind_int(params, value->integer);
-        break;
-    case LIST_REAL:
-        memcpy(&bits, &value->real, sizeof bits);
-        bind_number(params, OID_FLOAT8, bits);
-        break;
-    case LIST_TEXT:
-        bind(params, OID_TEXT, value->bytes.len ? value->bytes.data : "", value->bytes.len);
-        break;
-    case LIST_BYTES:
-        pg_bind_bytes(params, value->bytes.data, value->bytes.len);
-        break;
-    }
-}
-
-/* An integer of 2, 4 or 8 bytes, most significant first, with its sign. */
-static int64_t read_int(const char *bytes, int len)
-{
-    int64_t number = bytes[0] < 0 ? -1 : 0;
-    for (int i = 0; i < len; i++)
-        number = (int64_t)((uint64_t)number << 8 | (uint8_t)bytes[i]);
-    return number;
-}
-
-struct list_value pg_value(const PGresult *result, int row, int column)
-{
-    struct list_value value = {.type = LIST_NULL};
-    if (PQgetisnull(result, row, column))
-        return value;
-    const char *bytes = PQgetvalue(result, row, column);
-    int len = PQgetlength(result, row, column);
-    switch (PQftype(result, column)) {
-    case OID_INT2:
-    case OID_INT4:
-    case OID_INT8:
-        value.type = LIST_INT;
-        value.integer = read_int(bytes, len);
-        return value;
-    case OID_FLOAT8: {
-        int64_t bits = read_int(bytes, len);
-        value.type = LIST_REAL;
-        memcpy(&value.real, &bits, sizeof bits);
-        return value;
-    }
-    default:
-        value.type = PQftype(result, column) == OID_BYTEA ? LIST_BYTES : LIST_TEXT;
-        value.bytes = (struct slice){.data = bytes, .len = (size_t)len};
-        return value;
-    }
-}
-
-int64_t pg_int(const PGresult *result, int row, int column)
-{
-    return pg_value(result, row, column).integer;
 }

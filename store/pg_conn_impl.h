@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* What pg_conn.c and pg_copy.c share: the steps of a call, each of which ends by the connection's
- * deadline. The connection's thread only. */
+/* What pg_conn.c, pg_round.c and pg_copy.c share: the steps of a call, each of which ends by the
+ * connection's deadline. The connection's thread only. */
 #ifndef MCPD_STORE_PG_CONN_IMPL_H
 #define MCPD_STORE_PG_CONN_IMPL_H
 
 #include "store/pg_conn.h"
+
+/* Notes why a call failed. -1 always. */
+int pg_impl_fail(backend_conn_t *self, enum pg_fault fault, struct err *err, const char *text);
 
 /* The connection is of no use any more, for this reason, or for the one that libpq has. -1 always.
  */

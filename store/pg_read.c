@@ -52,26 +52,12 @@ int pg_list(backend_conn_t *conn, const struct list_query *query, row_sink *sink
     return rc;
 }
 
-/* Counts the rows on their way to the sink. */
-struct counted {
-    row_sink *sink;
-    void *arg;
-    size_t rows;
-};
-
-static int count_row(void *arg, const struct list_value *values)
-{
-    struct counted *counted = arg;
-    counted->rows++;
-    return counted->sink(counted->arg, values);
-}
-
 static int read_both(backend_conn_t *conn, struct sql_text *trace, struct sql_text *spans,
-                     struct counted *traces, row_sink *span_sink, struct err *err)
+                     struct row_count *traces, row_sink *span_sink, struct err *err)
 {
     queue_begin(conn);
     queue_text(conn, trace);
-    if (pg_round_rows(conn, 2, count_row, traces, err) == -1)
+    if (pg_round_rows(conn, 2, row_count, traces, err) == -1)
         return -1;
     if (traces->rows == 0)
         return pg_run_done(conn, "COMMIT", err) == 0 ? 1 : -1;
@@ -83,7 +69,7 @@ static int read_both(backend_conn_t *conn, struct sql_text *trace, struct sql_te
 int pg_read_trace(backend_conn_t *conn, const struct trace_key *key, row_sink *trace_sink,
                   row_sink *span_sink, void *arg, struct err *err)
 {
-    struct counted traces = {.sink = trace_sink, .arg = arg};
+    struct row_count traces = {.sink = trace_sink, .arg = arg};
     struct sql_text trace;
     struct sql_text spans;
     int rc = -1;

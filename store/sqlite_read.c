@@ -74,22 +74,8 @@ int sqlite_list(backend_conn_t *conn, const struct list_query *query, row_sink *
     return result;
 }
 
-/* Counts the rows on their way to the sink. */
-struct counted {
-    row_sink *sink;
-    void *arg;
-    size_t rows;
-};
-
-static int count_row(void *arg, const struct list_value *values)
-{
-    struct counted *counted = arg;
-    counted->rows++;
-    return counted->sink(counted->arg, values);
-}
-
 /* The trace's row, then, where there is one, its spans. */
-static int read_both(backend_conn_t *conn, const struct trace_key *key, struct counted *traces,
+static int read_both(backend_conn_t *conn, const struct trace_key *key, struct row_count *traces,
                      row_sink *span_sink, struct err *err)
 {
     struct sql_text trace;
@@ -100,7 +86,7 @@ static int read_both(backend_conn_t *conn, const struct trace_key *key, struct c
     if (list_sql_trace(&trace, key) == -1 || list_sql_spans(&spans, key) == -1)
         err_set(err, "the query is too long");
     else
-        result = run_text(conn, &trace, listing_row(LISTING_TRACES), count_row, traces, err);
+        result = run_text(conn, &trace, listing_row(LISTING_TRACES), row_count, traces, err);
     if (result == 0)
         result = traces->rows == 0 ? 1
                                    : run_text(conn, &spans, listing_row(LISTING_SPANS), span_sink,
@@ -113,7 +99,7 @@ static int read_both(backend_conn_t *conn, const struct trace_key *key, struct c
 int sqlite_read_trace(backend_conn_t *conn, const struct trace_key *key, row_sink *trace_sink,
                       row_sink *span_sink, void *arg, struct err *err)
 {
-    struct counted traces = {.sink = trace_sink, .arg = arg};
+    struct row_count traces = {.sink = trace_sink, .arg = arg};
     int result = -1;
     conn->deadline_ms = key->deadline_ms;
     /* One transaction, so that the trace's row and its spans are of the same moment. */
