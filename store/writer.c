@@ -32,6 +32,7 @@
 #define SWEEP_MS        10000
 #define SWEEP_AGAIN_MS  100 /* when a sweep left rows */
 #define SWEEP_ROWS      5000
+#define LOOK_MS         500 /* between looks of a thread that is out */
 #define LOG_EVERY_MS    10000
 
 enum job_state { JOB_QUEUED, JOB_TAKEN, JOB_ABANDONED, JOB_DONE };
@@ -52,6 +53,9 @@ struct writer_thread {
     pthread_t thread;
     bool is_keeper; /* sweeps and probes */
     bool is_writer; /* takes groups; the keeper does, too, where there is only one connection */
+    bool is_away;   /* its last write found the store away */
+    bool is_out;    /* so it leaves the work to those that write, if there are any */
+    uint64_t look_at_ms;
     uint64_t watch_at_ms;
     uint64_t sweep_at_ms;
 };
@@ -65,6 +69,8 @@ struct writer {
     struct job *tail;
     size_t waiting_events; /* of the jobs in the queue */
     unsigned busy;         /* threads that write a group */
+    unsigned writers;
+    unsigned out; /* of them; while all are, all take work: its senders must hear of it */
     bool is_stopping;
     uint64_t answered_at_ms;
     bool is_failing; /* the last write failed for the store's sake */
@@ -118,6 +124,15 @@ static bool give_up(writer_t *self, struct job *job)
     return is_left_behind;
 }
 
+/* Wakes a thread that may write; the lock is held. */
+static void wake_writer(writer_t *self)
+{
+    if (self->out > 0)
+        pthread_cond_broadcast(&self->filled); /* a single signal may go to one that is out */
+    else
+        pthread_cond_signal(&self->filled);
+}
+
 enum writer_verdict writer_store(writer_t *self, struct backend_request **request_p,
                                  uint64_t deadline_ms)
 {
@@ -132,10 +147,9 @@ enum writer_verdict writer_store(writer_t *self, struct backend_request **reques
     pthread_mutex_lock(&self->lock);
     bool was_empty = !self->head;
     enqueue(self, job);
-    bool is_news = was_empty || self->waiting_events >= GROUP_WORTH_EVENTS;
+    if (was_empty || self->waiting_events >= GROUP_WORTH_EVENTS)
+        wake_writer(self);
     pthread_mutex_unlock(&self->lock);
-    if (is_news)
-        pthread_cond_signal(&self->filled);
 
     if (!wait_for(&job->ended, deadline_ms) && give_up(self, job))
         return WRITER_TIMED_OUT;
@@ -186,6 +200,7 @@ static enum backend_status write_requests(struct writer_thread *thread,
     struct err err = {{0}};
     enum backend_status status =
         thread->writer->backend->write(thread->conn, requests, count, &err);
+    thread->is_away = status == BACKEND_AWAY;
     if (status == BACKEND_OK || status == BACKEND_AWAY)
         note_answer(thread->writer, status == BACKEND_OK, &err);
     return status;
@@ -250,10 +265,35 @@ static void sweep(struct writer_thread *thread, uint64_t now_ms)
     thread->sweep_at_ms = now_ms + (removed == SWEEP_ROWS ? SWEEP_AGAIN_MS : SWEEP_MS);
 }
 
-/* What the keeper does between groups. */
+/* A thread that cannot write, as when the server has no connection to spare, would be free all the
+ * time, take most of what comes and fail it. The lock is held. */
+static void set_out(struct writer_thread *thread, bool is_out)
+{
+    writer_t *self = thread->writer;
+    if (is_out && !thread->is_out)
+        self->out++;
+    if (!is_out && thread->is_out)
+        self->out--;
+    thread->is_out = is_out;
+    thread->look_at_ms = clock_mono_ms() + LOOK_MS;
+}
+
+/* Can a thread that is out write again? */
+static void look(struct writer_thread *thread)
+{
+    struct err err = {{0}};
+    bool is_out = thread->writer->backend->probe(thread->conn, false, &err) == -1;
+    pthread_mutex_lock(&thread->writer->lock);
+    set_out(thread, is_out);
+    pthread_mutex_unlock(&thread->writer->lock);
+}
+
+/* What is done between groups. */
 static void upkeep(struct writer_thread *thread)
 {
     uint64_t now_ms = clock_mono_ms();
+    if (thread->is_out && now_ms >= thread->look_at_ms)
+        look(thread);
     if (!thread->is_keeper)
         return;
     if (now_ms >= thread->watch_at_ms)
@@ -264,15 +304,25 @@ static void upkeep(struct writer_thread *thread)
 
 static uint64_t next_upkeep_ms(const struct writer_thread *thread)
 {
-    if (!thread->is_keeper)
-        return clock_mono_ms() + SWEEP_MS;
-    return thread->watch_at_ms < thread->sweep_at_ms ? thread->watch_at_ms : thread->sweep_at_ms;
+    uint64_t at_ms = clock_mono_ms() + SWEEP_MS;
+    if (thread->is_keeper)
+        at_ms = clock_sooner_ms(thread->watch_at_ms, thread->sweep_at_ms);
+    return thread->is_out ? clock_sooner_ms(at_ms, thread->look_at_ms) : at_ms;
 }
 
-/* Should a free thread write what waits? The lock is held. */
-static bool is_time_to_write(const writer_t *self, uint64_t now_ms)
+/* Is the work the thread's to do? The lock is held. */
+static bool may_write(const struct writer_thread *thread)
 {
-    return self->head &&
+    const writer_t *self = thread->writer;
+    return thread->is_writer &&
+           (!thread->is_out || self->out == self->writers || self->is_stopping);
+}
+
+/* Should the thread, which is free, write what waits? The lock is held. */
+static bool is_time_to_write(const struct writer_thread *thread, uint64_t now_ms)
+{
+    const writer_t *self = thread->writer;
+    return self->head && may_write(thread) &&
            (self->busy == 0 || self->is_stopping || self->waiting_events >= GROUP_WORTH_EVENTS ||
             now_ms >= self->head->queued_at_ms + GROUP_PATIENCE_MS);
 }
@@ -286,10 +336,9 @@ static void wait_for_work(struct writer_thread *thread)
     for (;;) {
         uint64_t now_ms = clock_mono_ms();
         uint64_t wake_at_ms = upkeep_at_ms;
-        if (self->is_stopping || now_ms >= upkeep_at_ms ||
-            (thread->is_writer && is_time_to_write(self, now_ms)))
+        if (self->is_stopping || now_ms >= upkeep_at_ms || is_time_to_write(thread, now_ms))
             return;
-        if (thread->is_writer && self->head)
+        if (self->head && may_write(thread))
             wake_at_ms = clock_sooner_ms(wake_at_ms, self->head->queued_at_ms + GROUP_PATIENCE_MS);
         wait_until(cond, &self->lock, wake_at_ms);
     }
@@ -305,16 +354,17 @@ static void *run(void *arg)
     while (!is_over) {
         pthread_mutex_lock(&self->lock);
         wait_for_work(thread);
-        size_t count = thread->is_writer ? take_group(self, group) : 0;
+        size_t count = may_write(thread) ? take_group(self, group) : 0;
         self->busy += count > 0;
         if (self->head && thread->is_writer)
-            pthread_cond_signal(&self->filled); /* there is work for another thread */
+            wake_writer(self); /* there is work for another thread */
         is_over = self->is_stopping && count == 0;
         pthread_mutex_unlock(&self->lock);
         if (count > 0) {
             write_group(thread, group, count);
             pthread_mutex_lock(&self->lock);
             self->busy--;
+            set_out(thread, thread->is_away);
             pthread_mutex_unlock(&self->lock);
         }
         if (!is_over)
@@ -374,6 +424,7 @@ writer_t *writer_new(const struct backend *backend, backend_store_t *store, stru
      * store answers. */
     unsigned writers = writers_of(backend);
     unsigned threads = writers > 1 ? writers + 1 : 1;
+    self->writers = writers;
     self->threads = calloc(threads, sizeof *self->threads);
     assert(self->threads);
     for (unsigned i = 0; i < threads; i++) {

@@ -24,6 +24,12 @@
 #define BAD_KEY  0xbb /* a request that the script finds fault with */
 #define AWAY_KEY 0xaa /* a store that is away for it */
 
+#define CONNS_MAX 4
+struct backend_conn {
+    backend_store_t *store;
+    _Atomic bool is_away; /* this one alone */
+};
+
 /* A backend that remembers what it was asked for and can be held in the middle of a write. */
 struct backend_store {
     sem_t entered; /* posted when a write begins */
@@ -35,13 +41,17 @@ struct backend_store {
     _Atomic int sweeps;
     _Atomic int deep_probes;
     _Atomic bool is_away;
+    struct backend_conn conns[CONNS_MAX]; /* the keeper's first */
+    size_t conn_count;
 };
 
 static backend_conn_t *fake_connect(backend_store_t *store, bool is_writer, struct err *err)
 {
     (void)is_writer;
     (void)err;
-    return (backend_conn_t *)store;
+    assert_true(store->conn_count < CONNS_MAX);
+    store->conns[store->conn_count].store = store;
+    return &store->conns[store->conn_count++];
 }
 
 static void fake_disconnect(backend_conn_t **conn_p)
@@ -52,7 +62,7 @@ static void fake_disconnect(backend_conn_t **conn_p)
 static enum backend_status fake_write(backend_conn_t *conn, struct backend_request *const *requests,
                                       size_t count, struct err *err)
 {
-    backend_store_t *store = (backend_store_t *)conn;
+    backend_store_t *store = conn->store;
     store->writes++;
     if ((int)count > store->largest)
         store->largest = (int)count;
@@ -61,7 +71,7 @@ static enum backend_status fake_write(backend_conn_t *conn, struct backend_reque
         sem_wait(&store->go);
     }
     for (size_t i = 0; i < count; i++) {
-        if (store->is_away || (count == 1 && requests[i]->key[0] == AWAY_KEY)) {
+        if (store->is_away || conn->is_away || (count == 1 && requests[i]->key[0] == AWAY_KEY)) {
             err_set(err, "away");
             return BACKEND_AWAY;
         }
@@ -76,14 +86,14 @@ static enum backend_status fake_write(backend_conn_t *conn, struct backend_reque
 
 static int fake_probe(backend_conn_t *conn, bool is_deep, struct err *err)
 {
-    backend_store_t *store = (backend_store_t *)conn;
+    backend_store_t *store = conn->store;
     store->deep_probes += is_deep;
-    return store->is_away ? err_set(err, "away") : 0;
+    return store->is_away || conn->is_away ? err_set(err, "away") : 0;
 }
 
 static int fake_sweep(backend_conn_t *conn, int max_rows, struct err *err)
 {
-    backend_store_t *store = (backend_store_t *)conn;
+    backend_store_t *store = conn->store;
     (void)err;
     store->sweeps++;
     return store->sweeps < 3 ? max_rows : 0;
@@ -223,6 +233,30 @@ static void held_write_does_not_hold_what_comes_after(void **state)
     assert_int_equal(self->store.writes, 2);
 }
 
+/* A thread that finds the store away leaves the work to the other, until it finds it there. */
+static void thread_without_a_connection_takes_no_work(void **state)
+{
+    struct fixture *self = *state;
+    int stored = 0;
+    self->store.conns[1].is_away = true;
+    for (int i = 0; i < 200; i++) {
+        struct caller caller;
+        start(self, &caller, 1, FAR_MS);
+        pthread_join(caller.thread, NULL);
+        stored += caller.verdict == WRITER_STORED;
+    }
+    assert_true(stored >= 190);
+    self->store.conns[1].is_away = false;
+    self->store.conns[2].is_away = true;
+    struct caller caller = {.verdict = WRITER_AWAY};
+    for (uint64_t end_ms = clock_mono_ms() + FAR_MS;
+         caller.verdict != WRITER_STORED && clock_mono_ms() < end_ms;) {
+        start(self, &caller, 1, FAR_MS);
+        pthread_join(caller.thread, NULL);
+    }
+    assert_int_equal(caller.verdict, WRITER_STORED);
+}
+
 static void bad_request_harms_no_neighbour(void **state)
 {
     struct fixture *self = *state;
@@ -317,6 +351,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(waiting_requests_share_a_transaction),
         cmocka_unit_test_setup_teardown(held_write_does_not_hold_what_comes_after, set_up_two,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(thread_without_a_connection_takes_no_work, set_up_two,
                                         tear_down),
         CASE(bad_request_harms_no_neighbour),
         CASE(late_request_in_the_queue_is_taken_back),
