@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Two replicas on one Postgres: what one has taken the other knows, whatever dies in between, and
 what is rolled up is the sum of what is stored."""
+import json
 import threading
 import time
 
@@ -9,13 +10,11 @@ import pytest
 
 from lib import http
 from lib.client import counts, event, native, read, send
+from lib.postgres import PostgresServer
 from lib.sender import Load
 from lib.store import Comparison, PgStore
-from lib.telemetry import (RESOURCE, Request, mixed, native_request, new_span_id, new_trace_id,
-                           otlp_request, pb_span, pb_traces)
-from lib.wait import wait_until
+from lib.telemetry import Request, mixed, native_request, otlp_request
 
-PROTOBUF = "application/x-protobuf"
 DAY_NS = 86400 * 10**9
 
 
@@ -41,45 +40,6 @@ def test_what_one_took_is_a_duplicate_at_the_other_after_its_death(pair):
             assert counts(send(first, request)) == (0, 3, 0)
     assert store.count_spans() == 12
     assert {sums[0] for sums in store.traces().values()} == {3}
-
-
-def test_same_key_at_once_at_both_is_stored_once(pair):
-    first, second, store = pair
-    requests = [otlp_request(number, f"at-once-{number}") for number in range(40)]
-    loads = [Load(daemon.port, [one for one in requests for _ in range(4)], connections=16,
-                  retry=50).start() for daemon in (first, second)]
-    sent = [one for load in loads for one in load.join().sent]
-    assert {one.status for one in sent} == {200}
-    assert sum(counts(one.reply)[0] for one in sent) == 3 * len(requests)
-    assert {sum(counts(one.reply)) for one in sent} == {3}
-    Comparison(sent, store).check()
-    assert store.query("select sum(accepted), count(*) from idem") == [(120, 40)]
-
-
-def test_request_held_past_its_time_and_resent_to_the_other_counts_once(site, postgres):
-    """The sender gives up while a lock holds the commit back; it goes through, and the resend adds
-    nothing to the sums."""
-    first, second = (site.daemon(store=postgres.url, request_timeout_seconds=1) for _ in range(2))
-    store, request = PgStore(postgres), otlp_request(1, "held")
-    assert counts(send(first, otlp_request(2))) == (3, 0, 0)  # the tables' partitions are there
-    with postgres.connect() as holder:
-        holder.autocommit = False
-        with holder.cursor() as cursor:
-            cursor.execute("lock table traces in exclusive mode")
-        reply = send(first, request)
-        assert reply.status == 503 and int(reply.headers["retry-after"]) >= 1
-        holder.rollback()
-    holder.close()
-    replies = []
-
-    def is_taken():
-        replies.append(send(second, request))
-        return replies[-1].status == 200
-    wait_until(is_taken, 30, lambda: f"the resend is taken: {replies[-1]}")
-    assert sum(counts(replies[-1])) == 3
-    assert counts(send(first, request)) == (0, 3, 0)
-    assert store.traces()[request.spans[0].trace_id] == (3, 101, 11)
-    assert store.count_spans() == 6
 
 
 def test_same_three_times_with_and_without_keys_leaves_the_sums(pair):
@@ -112,30 +72,42 @@ def test_answers_count_the_rows_there_are(pair):
     assert store.count_spans() == 50
 
 
-def test_open_span_is_completed_once_wherever_its_end_arrives(pair):
-    first, second, store = pair
-    begin = event(end_ns=None, attrs={"gen_ai.operation.name": "chat"})
-    end = {**begin, "end_ns": begin["start_ns"] + 5000,
-           "attrs": {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 7}}
-    for daemon, one, expected in ((first, begin, (1, 0, 0)), (second, end, (1, 0, 0)),
-                                  (first, {**end, "name": "again"}, (0, 1, 0))):
-        reply = http.post(daemon.port, "/v1/ingest", native([one]))
-        assert (reply.status, counts(reply)) == (200, expected)
-    assert store.traces() == {begin["trace_id"]: (1, 7, 0)}
-    assert store.query("select end_ns - start_ns, name from spans") == [(5000, begin["name"])]
+def chats(count):
+    return [event(attrs={"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 3})
+            for _ in range(count)]
 
 
-def test_spans_of_200_days_in_one_batch_are_taken(pair):
-    """No batch is so spread that it is refused for ever."""
+def test_one_known_row_among_many_new_ones_is_the_only_duplicate(pair):
+    """Of spans, logs and metrics: rows that are copied in all at once fail together, and are then
+    taken one by one."""
     first, second, store = pair
-    now = time.time_ns()
-    spans = [pb_span(new_trace_id(), new_span_id(), None, "n", 1, now - day * DAY_NS,
-                     now - day * DAY_NS + 1, {}) for day in range(200)]
-    body = pb_traces(spans, RESOURCE)
-    for daemon, expected in ((first, (200, 0, 0)), (second, (0, 200, 0))):
-        reply = http.post(daemon.port, "/v1/traces", body, PROTOBUF)
-        assert (reply.status, counts(reply)) == (200, expected)
-    assert store.query("select count(distinct day) from spans") == [(200,)]
+    now, spans = time.time_ns(), chats(400)
+    assert counts(http.post(first.port, "/v1/ingest", native(spans[200:201]))) == (1, 0, 0)
+    for daemon, part, expected in ((second, spans[:300], (299, 1, 0)),
+                                   (first, spans[250:], (100, 50, 0)),
+                                   (second, chats(300), (300, 0, 0))):
+        assert counts(http.post(daemon.port, "/v1/ingest", native(part))) == expected
+    for kind in ({"type": "log", "severity": "warn", "body": "x"},
+                 {"type": "metric", "name": "m", "kind": "gauge", "value": 4}):
+        body = native([{**kind, "ts_ns": now + number} for number in range(200)],
+                      idempotency_key="of-" + kind["type"])
+        assert counts(http.post(first.port, "/v1/ingest", body)) == (200, 0, 0)
+        store.forget_keys()
+        assert counts(http.post(second.port, "/v1/ingest", body)) == (0, 200, 0)
+    assert store.count_spans() == 700
+    assert sum(sums[1] for sums in store.traces().values()) == 3 * 700
+    assert store.query("select (select count(*) from logs), (select count(*) from metrics)") == [
+        (200, 200)]
+
+
+def test_many_spans_that_open_and_close_in_one_batch(pair):
+    first, second, store = pair
+    closed = chats(150)
+    opened = [{**span, "end_ns": None} for span in closed]
+    assert counts(http.post(first.port, "/v1/ingest", native(opened + closed))) == (300, 0, 0)
+    assert counts(http.post(second.port, "/v1/ingest", native(closed))) == (0, 150, 0)
+    assert store.query("select count(*), count(end_ns) from spans") == [(150, 150)]
+    assert set(store.traces().values()) == {(1, 3, 0)}
 
 
 def test_both_make_the_same_new_days_at_once(pair):
@@ -163,8 +135,7 @@ def test_overlapping_requests_in_opposite_orders_neither_hang_nor_fail(pair):
     """The same spans in many requests of different keys, forwards and backwards to both replicas:
     rows are locked in one order, so nothing waits in a circle."""
     first, second, store = pair
-    spans = [event(attrs={"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 3})
-             for _ in range(300)]
+    spans = chats(300)
 
     def requests(order):
         for number in range(40):
@@ -208,3 +179,49 @@ def test_backends_ended_at_random_cost_no_event(pair, postgres):
     assert load.statuses() == {200: 3000}
     Comparison(load.sent, store).check()
     assert store.query("select sum(accepted + duplicate) from idem") == [(9000,)]
+
+
+def test_a_server_with_few_connections_is_shared(site, postgres_server):
+    """Nine connections for two replicas that would have more: threads that have none leave the work
+    to those that do, so both replicas go on; what is 503 all the same is sent again."""
+    assert postgres_server.is_alive()  # there is a server to be had
+    with PostgresServer(max_connections=9, superuser_reserved_connections=0) as server:
+        database = server.new_database()
+        daemons = [site.daemon(store=database.url) for _ in range(2)]
+        store = PgStore(database)
+        load = Load([daemon.port for daemon in daemons], mixed(600), connections=16, retry=None,
+                    timeout=60).run()
+        assert load.statuses() == {200: 600}
+        assert any("too many clients" in daemon.log() for daemon in daemons)
+        for daemon in daemons:
+            daemon.wait_ready()
+        for daemon in daemons:
+            assert daemon.stop() == 0
+        Comparison(load.sent, store).check()
+
+
+def test_reads_under_load_are_whole(pair):
+    """A trace that is read while more of it is written is one state of it: its sums are those of the
+    spans beside them."""
+    first, second, store = pair
+    spans = chats(2000)
+    for number, span in enumerate(spans):
+        span["trace_id"] = f"{number % 5 + 1:032x}"
+    batches = [Request("/v1/ingest", native(spans[at:at + 20]), "application/json")
+               for at in range(0, 2000, 20)]
+    load = Load([first.port, second.port], batches, connections=6, retry=None).start()
+    seen = 0
+    while load.is_running:
+        for number in range(1, 6):
+            reply = http.get(second.port, f"/v1/traces/{number:032x}")
+            if reply.status == 404:
+                continue
+            assert reply.status == 200, reply
+            trace = json.loads(reply.body)
+            assert trace["span_count"] == len(trace["spans"])
+            assert trace["in_tok"] == 3 * len(trace["spans"])
+            seen += 1
+    assert seen > 5
+    assert load.join().statuses() == {200: 100}
+    assert store.count_spans() == 2000
+    assert read(first, "/v1/traces")["traces"] == read(second, "/v1/traces")["traces"]
