@@ -10,6 +10,8 @@ database for each test, and PgBouncer in transaction mode in front of it where a
 
 Servers refuse to run as root; when the tests are root, it runs as nobody.
 """
+import atexit
+import functools
 import itertools
 import os
 import pathlib
@@ -32,9 +34,33 @@ SETTINGS = {
 }
 
 
+def as_server():
+    """The start of a command line that runs as the user that servers run as."""
+    if os.getuid() != 0:
+        return []
+    return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+
+
+@functools.lru_cache
+def tools_folder():
+    """build/tools, or a copy of it where that user cannot reach it, as below root's home."""
+    reach = subprocess.run([*as_server(), "test", "-x", tools.TOOLS / "usr"], check=False)
+    if reach.returncode == 0 or not tools.TOOLS.exists():
+        return tools.TOOLS
+    copy = pathlib.Path(tempfile.mkdtemp(prefix="mcpd-tools-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    copy.chmod(0o755)
+    shutil.copytree(tools.TOOLS / "usr", copy / "usr", symlinks=True)
+    return copy
+
+
+def environment():
+    return {**tools.environment(), "LD_LIBRARY_PATH": str(tools_folder() / "usr/lib/x86_64-linux-gnu")}
+
+
 def bin_folder():
     """Where initdb and postgres are, or None."""
-    for root in (pathlib.Path("/"), tools.TOOLS):
+    for root in (pathlib.Path("/"), tools_folder()):
         folder = root / "usr/lib/postgresql/15/bin"
         if (folder / "postgres").exists() and (folder / "initdb").exists():
             return folder
@@ -75,22 +101,17 @@ class _Server:
         if os.getuid() == 0:
             shutil.chown(self.folder, "nobody", "nogroup")
 
-    def _as_user(self):
-        if os.getuid() != 0:
-            return []
-        return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-
     def _run(self, *command):
-        done = subprocess.run([*self._as_user(), *map(str, command)], cwd=self.folder, text=True,
-                              env=tools.environment(), capture_output=True, check=False)
+        done = subprocess.run([*as_server(), *map(str, command)], cwd=self.folder, text=True,
+                              env=environment(), capture_output=True, check=False)
         assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"
 
     def _spawn(self, *command):
         # setpriv drops the signal of a parent's death when it changes the user: two of them.
         with open(self.folder / "server.log", "ab") as log:
             self.child = subprocess.Popen(
-                [*self._as_user(), "setpriv", "--pdeathsig", "KILL", *map(str, command)],
-                cwd=self.folder, env=tools.environment(), stdin=subprocess.DEVNULL, stdout=log,
+                [*as_server(), "setpriv", "--pdeathsig", "KILL", *map(str, command)],
+                cwd=self.folder, env=environment(), stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log)
 
     @property
@@ -280,5 +301,8 @@ class PgBouncer(_Server):
             f"unix_socket_dir =\nauth_type = plain\nauth_file = {users}\n"
             f"pool_mode = transaction\ndefault_pool_size = {self.pool_size}\n"
             "max_client_conn = 500\nserver_login_retry = 1\n")
-        self._spawn(tools.find("pgbouncer"), config)
+        program = tools.find("pgbouncer")
+        if program.startswith(str(tools.TOOLS)):
+            program = tools_folder() / pathlib.Path(program).relative_to(tools.TOOLS)
+        self._spawn(program, config)
         return self.wait_accepting()
