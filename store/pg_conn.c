@@ -41,6 +41,7 @@ static const struct {
     {"53", PG_AWAY},       /* disk full, out of memory, too many connections */
     {"28", PG_REFUSED},    /* password, pg_hba */
     {"3D000", PG_REFUSED}, /* no such database */
+    {"3F000", PG_REFUSED}, /* no schema of the search_path is there */
     {"42", PG_REFUSED},    /* no right to, no such table */
     {"", PG_AWAY},
 };
@@ -138,9 +139,15 @@ static int connect_steps(backend_conn_t *self)
 /* libpq gives no SQLSTATE for a connection that failed: the words must do. */
 static enum pg_fault connect_fault(const char *message)
 {
-    static const char *const words[] = {
-        "authentication failed", "no password supplied",       "does not exist",
-        "no pg_hba.conf entry",  "is not permitted to log in", "permission denied"};
+    static const char *const words[] = {"authentication failed",
+                                        "no password supplied",
+                                        "does not exist",
+                                        "no pg_hba.conf entry",
+                                        "is not permitted to log in",
+                                        "permission denied",
+                                        "unrecognized configuration parameter"};
+    if (strncmp(message, "invalid ", strlen("invalid ")) == 0)
+        return PG_REFUSED; /* libpq itself finds no sense in a parameter of the URL */
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(message, "FATAL:") && strstr(message, words[i]))
             return PG_REFUSED;

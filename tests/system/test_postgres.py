@@ -96,6 +96,19 @@ def test_a_wrong_password_stops_the_start_and_is_not_shown(site, postgres):
     assert "wrong1" not in said
 
 
+@pytest.mark.parametrize("more, reason", [
+    ("?sslmode=secure", "invalid sslmode value"),
+    ("?options=-c%20nosuch%3D1", "unrecognized configuration parameter"),
+    ("?options=-c%20search_path%3Dnosuch", "no schema has been selected"),
+], ids=["sslmode", "parameter", "schema"])
+def test_a_url_that_asks_for_what_there_is_not_stops_the_start(site, postgres, more, reason):
+    """No waiting mends it; the password is not shown."""
+    daemon = site.daemon(store=postgres.url + more, start=False).spawn()
+    assert daemon.wait() == 1
+    said = daemon.log().split("\n", 1)[1]
+    assert reason in said and PASSWORD not in said and "s3cret" not in said
+
+
 def test_the_password_is_nowhere_to_be_seen(site, postgres):
     daemon = site.daemon(store=postgres.url, log_level="debug").wait_ready()
     assert counts(send(daemon, otlp_request(1))) == (3, 0, 0)
