@@ -166,12 +166,23 @@ static int fail_connect(backend_conn_t *self, struct err *err)
     return err_set(err, "%s", self->reason.text);
 }
 
+/* Whether the server has ended an idle connection, with or without a last word, so that the next
+ * call need not fail to find out. Does not block. */
+static bool is_ended(PGconn *pg)
+{
+    struct pollfd socket = {.fd = PQsocket(pg), .events = POLLIN};
+    while (PQstatus(pg) == CONNECTION_OK && poll(&socket, 1, 0) > 0)
+        if (!PQconsumeInput(pg))
+            return true;
+    return PQstatus(pg) == CONNECTION_BAD;
+}
+
 int pg_conn_connect(backend_conn_t *self, uint64_t deadline_ms, struct err *err)
 {
     uint64_t now_ms = clock_mono_ms();
     assert(self->queued == 0);
     self->fault = PG_FINE;
-    if (self->pg && PQstatus(self->pg) == CONNECTION_BAD)
+    if (self->pg && is_ended(self->pg))
         pg_conn_drop(self);
     self->deadline_ms = deadline_ms;
     if (self->pg)

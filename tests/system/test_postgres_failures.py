@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -64,6 +65,26 @@ def test_a_daemon_started_before_its_store_waits_for_it(site, server):
     server.start()
     daemon.wait_ready(60)
     assert counts(send(daemon, otlp_request(1))) == (3, 0, 0)
+
+
+@pytest.mark.parametrize("how", ["fast", "kill9"])
+def test_readers_notice_nothing_of_a_server_that_has_come_back(site, server, how):
+    """All connections for reading are of before: none fails to find out."""
+    daemon = site.daemon(store=server.new_database().url)
+    send(daemon, otlp_request(1))
+
+    def read_at_once(count):
+        with ThreadPoolExecutor(count) as pool:
+            replies = pool.map(lambda _: http.get(daemon.port, "/v1/traces"), range(count))
+            return [reply.status for reply in replies]
+    wait_until(lambda: read_at_once(16) == [200] * 16, what="readers on all connections")
+    if how == "kill9":
+        server.kill9()
+    else:
+        server.stop(how)
+    server.start()
+    daemon.wait_ready(60)
+    assert read_at_once(16) == [200] * 16
 
 
 @pytest.mark.parametrize("how", ["fast", "immediate", "kill9"])
