@@ -535,3 +535,25 @@ def test_a_leader_that_lost_the_lease_asks_no_judge(site, postgres, a):
     a.always(answer(1))
     rows = wait_scores(daemons[second], 6)
     assert len(rows) == 6 and len({r["trace_id"] for r in rows}) == 6
+
+
+def test_a_database_that_freezes_delays_scores_and_spoils_none(site, postgres, postgres_server, a):
+    a.always(Reply(200, body=b'{"value":1}', delay=0.1))
+    daemon = start(site, {"name": "helpful", "output": {"type": "number"},
+                          "judge": judge(a, parallel=2)}, RULE, store=postgres.url)
+    daemon.database = postgres
+    traces = send_traces(daemon, 20)
+    a.wait_for(3, LONG)
+    postgres_server.pause()
+    try:
+        wait_series(daemon, "mcpd_lease_held", 0)
+        wait_until(lambda: a.under_way == 0, LONG, "no call is under way without the lease")
+        frozen = len(a.requests)
+    finally:
+        postgres_server.resume()
+    rows = wait_scores(daemon, 40)
+    wait_no_jobs(daemon)
+    by_scorer = collections.Counter((r["name"], r["trace_id"]) for r in rows)
+    assert len(rows) == len(by_scorer) == 40 and not [r for r in rows if "error" in r]
+    assert {trace for _, trace in by_scorer} == set(traces)
+    assert len(a.requests) <= len(traces) + 4 and frozen <= len(traces)
