@@ -232,10 +232,23 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } tools[] = {
-    {"check", check_settings},     {"config", print_config},   {"docs", print_docs},
-    {"healthcheck", check_health}, {"help", print_usage_tool}, {"key", make_key},
-    {"spool", look_into_spool},    {"version", print_version},
+    {"-h", print_usage_tool}, {"check", check_settings},     {"config", print_config},
+    {"docs", print_docs},     {"healthcheck", check_health}, {"help", print_usage_tool},
+    {"key", make_key},        {"spool", look_into_spool},    {"version", print_version},
 };
+
+/* A word that is neither a role nor a tool, or what an option before it was to have, when that is
+ * no option at all. */
+static int fail_word(const char *word, int before, char **argv)
+{
+    struct options options;
+    struct err err;
+    int rc = options_parse(&options, R_ALL, before, argv, environ, &err);
+    options_fini(&options);
+    if (rc == 0)
+        err_set(&err, "'%s' is neither a role nor a tool; see mcpd --help", word);
+    return fail(&err);
+}
 
 int main(int argc, char **argv)
 {
@@ -248,7 +261,7 @@ int main(int argc, char **argv)
         memmove(&argv[word_at], &argv[word_at + 1], (size_t)(argc - word_at) * sizeof *argv);
         argc--;
     }
-    if (asks_for(argc, argv, "--help"))
+    if (asks_for(argc, argv, "--help") || asks_for(argc, argv, "-h"))
         return word && find_program(word) ? print_help(find_program(word)) : print_usage();
     if (asks_for(argc, argv, "--version"))
         return print_version(argc, argv);
@@ -256,9 +269,7 @@ int main(int argc, char **argv)
         if (strcmp(tools[i].name, word) == 0)
             return tools[i].run(argc, argv);
     const struct program *program = find_program(word ? word : "daemon");
-    if (!program) {
-        fprintf(stderr, "mcpd: '%s' is neither a role nor a tool; see mcpd --help\n", word);
-        return EXIT_USAGE;
-    }
+    if (!program)
+        return fail_word(word, word_at, argv);
     return run(program, argc, argv);
 }

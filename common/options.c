@@ -204,7 +204,7 @@ static int set_value(struct options *self, const struct option_row *row, const c
                      const char *text, struct err *err)
 {
     if (option_is_secret(row) && !*text)
-        return err_set(err, "%s: an empty key is refused; leave the option out instead", source);
+        return err_set(err, "%s: an empty value is refused; leave the option out instead", source);
     if (option_is_list(row)) {
         if (!*text)
             return err_set(err, "%s: an empty value is refused", source);
@@ -274,7 +274,7 @@ static int read_whole(const char *path, struct buf *content, struct err *err)
     return rc;
 }
 
-/* Each line of the file is a key; blank lines are skipped. */
+/* Each line of the file is a key, blank lines are skipped; an option of one value has one line. */
 static int set_from_file(struct options *self, const struct option_row *row, const char *source,
                          const char *path, struct err *err)
 {
@@ -295,13 +295,14 @@ static int set_from_file(struct options *self, const struct option_row *row, con
         if (line.len == 0)
             continue;
         char *key = slice_dup(line);
-        rc = set_value(self, row, source, key, err);
+        rc = ++keys > 1 && !option_is_list(row)
+                 ? err_set(err, "%s: %.200s holds several lines, one is wanted", source, path)
+                 : set_value(self, row, source, key, err);
         wipe(key);
         free(key);
-        keys++;
     }
     if (rc == 0 && keys == 0)
-        rc = err_set(err, "%s: %.200s holds no key", source, path);
+        rc = err_set(err, "%s: %.200s is empty", source, path);
     if (content.data)
         explicit_bzero(content.data, content.len);
     buf_fini(&content);
@@ -409,6 +410,14 @@ static const struct option_row *find_flag(const char *flag, size_t len, bool *fr
     return NULL;
 }
 
+/* Whether the argument at this place is another option, not the value of the one before it. */
+static bool is_flag(int argc, char **argv, int at)
+{
+    bool from_file;
+    return at < argc && strncmp(argv[at], "--", 2) == 0 &&
+           find_flag(argv[at] + 2, strcspn(argv[at] + 2, "="), &from_file);
+}
+
 /* Takes the flag at argv[*at], and its value behind '=' or in the next argument. is_seen tells
  * which lists a flag has replaced already. */
 static int take_flag(struct options *self, enum role_bits role, int argc, char **argv, int *at,
@@ -429,7 +438,7 @@ static int take_flag(struct options *self, enum role_bits role, int argc, char *
     static char on[] = "on";
     if (!value && row->type == OPTION_BOOL && (*at + 1 == argc || bool_value(argv[*at + 1]) == -1))
         value = on;
-    if (!value && *at + 1 == argc)
+    if (!value && (*at + 1 == argc || is_flag(argc, argv, *at + 1)))
         return err_set(err, "%s needs a value: %s", source, row->help);
     if (!value)
         value = argv[++*at];
@@ -454,7 +463,7 @@ int options_find_word(int argc, char **argv)
         const struct option_row *row = find_flag(argv[at] + 2, len, &from_file);
         bool has_value = argv[at][2 + len] == '=';
         if (row && row->type != OPTION_BOOL && !has_value)
-            at++;
+            at += !is_flag(argc, argv, at + 1);
         else if (row && !has_value && at + 1 < argc && bool_value(argv[at + 1]) != -1)
             at++;
     }

@@ -86,12 +86,25 @@ static int check_keys(const struct text_list *keys, struct err *err)
     return 0;
 }
 
+static bool is_postgres_url(const char *text)
+{
+    return strncmp(text, "postgres://", 11) == 0 || strncmp(text, "postgresql://", 13) == 0;
+}
+
 /* Never shows the value, which may hold a password. */
+static int check_store(const char *given, struct err *err)
+{
+    if (!*given || is_postgres_url(given))
+        return 0;
+    return err_set(err,
+                   "--store: this is no postgres://USER:PASSWORD@HOST:PORT/DATABASE; an SQLite "
+                   "file is named by --data");
+}
+
 static int check_runs(const char *given, struct err *err)
 {
-    bool is_url =
-        strncmp(given, "postgres://", 11) == 0 || strncmp(given, "postgresql://", 13) == 0;
-    if (!*given || is_url || strcmp(given, "embedded") == 0 || strcmp(given, "off") == 0)
+    bool is_word = strcmp(given, "embedded") == 0 || strcmp(given, "off") == 0;
+    if (!*given || is_postgres_url(given) || is_word)
         return 0;
     return err_set(err, "--runs-data: embedded, a postgres:// URL or off is wanted");
 }
@@ -112,6 +125,8 @@ int options_check(const struct options *self, enum role_bits role, struct err *e
     if ((role & R_GATEWAY) && check_brokers(self, GATEWAY_BROKERS_MAX, err) == -1)
         return -1;
     if ((role & R_COURIER) && check_brokers(self, 1, err) == -1)
+        return -1;
+    if ((role & R_DAEMON) && check_store(self->store, err) == -1)
         return -1;
     if ((role & R_DAEMON) && check_runs(self->runs_data, err) == -1)
         return -1;

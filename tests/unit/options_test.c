@@ -99,6 +99,10 @@ static void bad_settings_are_named(void **state)
         {R_DAEMON, {"--log-format", "xml"}, NULL, "json"},
         {R_DAEMON, {"--ingest-key", ""}, NULL, "empty"},
         {R_DAEMON, {"--threads"}, NULL, "--threads"},
+        {R_DAEMON, {"--data", "--log-level", "info"}, NULL, "--data needs a value"},
+        {R_DAEMON, {"--store", ""}, NULL, "empty value"},
+        {R_DAEMON, {"--store", "mcpd.db"}, NULL, "--data"},
+        {R_DAEMON, {"--store", "mysql://host/mcpd"}, NULL, "postgres://"},
         {R_DAEMON, {"stray"}, NULL, "stray"},
         {R_RELAY, {"--broker", "ipc://x"}, NULL, "--broker"},
         {R_RELAY, {0}, NULL, "--upstream"},
@@ -168,15 +172,37 @@ static void keys_are_read_from_a_file_a_line_each(void **state)
     options_fini(&options);
 }
 
+static void a_file_of_one_value_has_one_line(void **state)
+{
+    (void)state;
+    struct options options;
+    struct err err;
+    char path[] = "/tmp/mcpd-store-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "\npostgres://a/b\n", 16) == 16);
+    assert_int_equal(parse(&options, R_DAEMON, ARGS("--store-file", path), NO_VARIABLES, &err), 0);
+    assert_string_equal(options.store, "postgres://a/b");
+    options_fini(&options);
+    assert_true(write(fd, "postgres://c/d\n", 15) == 15);
+    close(fd);
+    int rc = parse(&options, R_DAEMON, ARGS("--store-file", path), NO_VARIABLES, &err);
+    unlink(path);
+    options_fini(&options);
+    assert_int_equal(rc, -1);
+    assert_non_null(strstr(err.text, "several lines"));
+}
+
 static void the_role_may_stand_anywhere(void **state)
 {
     (void)state;
     char *before[] = {"--data", "relay", "config", NULL};
     char *flag_first[] = {"--keep-alive", "relay", NULL};
     char *none[] = {"--data=x", "--keep-alive", "off", NULL};
+    char *forgotten[] = {"--data", "--log-level", "info", NULL};
     assert_int_equal(options_find_word(3, before), 2);
     assert_int_equal(options_find_word(2, flag_first), 1);
     assert_int_equal(options_find_word(3, none), -1);
+    assert_int_equal(options_find_word(3, forgotten), -1);
 }
 
 static void the_spool_lies_beside_the_data(void **state)
@@ -209,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_key_or_consent_opens_addresses_beyond_loopback),
         cmocka_unit_test(secrets_are_wiped_from_arguments),
         cmocka_unit_test(keys_are_read_from_a_file_a_line_each),
+        cmocka_unit_test(a_file_of_one_value_has_one_line),
         cmocka_unit_test(the_role_may_stand_anywhere),
         cmocka_unit_test(the_spool_lies_beside_the_data),
     };
