@@ -158,7 +158,8 @@ static int fail_connect(backend_conn_t *self, struct err *err)
 {
     const char *message = self->pg ? PQerrorMessage(self->pg) : "out of memory";
     bool is_late = self->pg && PQstatus(self->pg) != CONNECTION_BAD;
-    enum pg_fault fault = is_late ? PG_LOST : connect_fault(message);
+    bool has_no_password = self->pg && PQconnectionNeedsPassword(self->pg);
+    enum pg_fault fault = is_late ? PG_LOST : has_no_password ? PG_REFUSED : connect_fault(message);
     pg_impl_fail(self, fault, &self->reason,
                  is_late ? "no answer in time while connecting" : message);
     pg_conn_drop(self);

@@ -13,7 +13,7 @@
 
 static const char bad_url[] =
     "--store: this is no postgres://USER:PASSWORD@HOST:PORT/DATABASE (special characters of the "
-    "password are written as %%XX, @ as %%40)";
+    "password are written as %%XX, @ as %%40; behind ? stand parameters of libpq, as sslmode)";
 
 /* What the user may set otherwise in the URL. */
 static const struct {

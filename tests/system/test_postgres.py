@@ -2,6 +2,7 @@
 """The shared store, a real Postgres: what several daemons send it is there once, behind a pooler, too.
 When it fails: test_postgres_failures.py."""
 import json
+import re
 import shutil
 import threading
 import time
@@ -107,6 +108,15 @@ def test_a_url_that_asks_for_what_there_is_not_stops_the_start(site, postgres, m
     assert daemon.wait() == 1
     said = daemon.log().split("\n", 1)[1]
     assert reason in said and PASSWORD not in said and "s3cret" not in said
+
+
+def test_a_missing_password_stops_the_start(site, postgres, monkeypatch):
+    monkeypatch.setenv("PGPASSFILE", "/nowhere")
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    url = re.sub(":[^:@]*@", "@", postgres.url)
+    daemon = site.daemon(store=url, start=False)
+    daemon.spawn()
+    assert daemon.wait() == 1 and "no password supplied" in daemon.log()
 
 
 def test_the_password_is_nowhere_to_be_seen(site, postgres):
