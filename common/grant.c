@@ -38,6 +38,14 @@ static bool parse_long(const char *item, struct grant *grant)
     return true;
 }
 
+bool grant_is_doubtful(const char *item)
+{
+    struct grant grant;
+    size_t head = strcspn(item, "=");
+    const char *secret = item + head + strspn(item + head, "=");
+    return *secret && memchr(item, '/', head) && !parse_long(item, &grant);
+}
+
 struct grant grant_parse(const char *item)
 {
     struct grant grant;

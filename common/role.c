@@ -195,6 +195,17 @@ static void wait_for_end(const struct program *program, const struct running *ru
         pthread_detach(thread);
 }
 
+/* A mistyped project or scope is no mistake in the form: the whole text is a key then. */
+static void warn_of_doubtful_keys(const struct options *options)
+{
+    for (size_t i = 0; i < options->ingest_key.count; i++)
+        if (grant_is_doubtful(options->ingest_key.items[i]))
+            log_at(LEVEL_WARN, "key.doubtful", NULL, LOG_TEXT("option", "ingest-key"),
+                   LOG_NUM("number", i + 1),
+                   LOG_TEXT("reason", "this is no PROJECT/SCOPE=KEY with one of the scopes in, rd, "
+                                      "sc, ad; all of it is taken for a key"));
+}
+
 static void warn_of_short_keys(const struct options *options)
 {
     for (size_t i = 0; i < options->ingest_key.count; i++)
@@ -245,6 +256,7 @@ int role_run(const struct program *program, const struct options *options)
     umask(077);
     block_signals(program, &taken);
     warn_of_short_keys(options);
+    warn_of_doubtful_keys(options);
 
     struct role_env env = {.options = options};
     for (const struct role *const *role = program->roles; *role; role++)

@@ -42,6 +42,19 @@ static void forms(void **state)
     }
 }
 
+static void almost_the_long_form(void **state)
+{
+    static const char *const doubtful[] = {"shop/xx=secret", "shop/admin=secret", "Shop/in=secret",
+                                           "/in=secret", "shop/=secret"};
+    static const char *const fine[] = {"shop/in=secret", "dGhpcy9pbj0=", "dGhpc/9pbj==", "secret",
+                                       "a=b/c",          "shop/in",      "shop/in="};
+    (void)state;
+    for (size_t i = 0; i < sizeof doubtful / sizeof *doubtful; i++)
+        assert_true(grant_is_doubtful(doubtful[i]));
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+        assert_false(grant_is_doubtful(fine[i]));
+}
+
 #define SECRET  "0123456789abcdefABCDEF0123456789"
 #define SHOP_IN "mcpd_in_shop_" SECRET "_3nTomq"
 #define P40     "pppppppppppppppppppppppppppppppppppppppp"
@@ -162,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms),
+        cmocka_unit_test(almost_the_long_form),
         cmocka_unit_test(keys_of_the_form),
         cmocka_unit_test(no_single_typo_is_a_key),
         cmocka_unit_test(new_keys_are_good),
