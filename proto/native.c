@@ -64,13 +64,19 @@ static const struct {
     [EVENT_RUN] = {"run", native_run},
 };
 
-/* Null where the type is unknown, or not taken. */
-static native_type *find_type(const struct batch_policy *policy, struct slice name)
+/* Null where the type is unknown, or not taken: *why tells. */
+static native_type *find_type(const struct batch_policy *policy, struct slice name,
+                              const char **why)
 {
     unsigned taken = policy->types ? policy->types : EVENT_BIT(EVENT_SPAN);
-    for (int i = 0; i < EVENT_TYPE_COUNT; i++)
-        if ((taken & EVENT_BIT(i)) && slice_equals(name, types[i].name))
+    *why = "type must be span, log, metric, score or run";
+    for (int i = 0; i < EVENT_TYPE_COUNT; i++) {
+        if (!slice_equals(name, types[i].name))
+            continue;
+        if (taken & EVENT_BIT(i))
             return types[i].add;
+        *why = "events of this type are not taken with this key, or by this daemon";
+    }
     return NULL;
 }
 
@@ -86,8 +92,8 @@ static enum batch_result add_event(struct maker *maker, struct value *event)
         finding = (struct finding){REJECT_TOO_BIG, check_size(event)};
     }
     if (!finding.message) {
-        add = find_type(maker->policy, head.type);
-        finding = (struct finding){REJECT_BAD_TYPE, "a type that is not taken"};
+        finding.code = REJECT_BAD_TYPE;
+        add = find_type(maker->policy, head.type, &finding.message);
     }
     if (add)
         return add(maker, event);

@@ -157,6 +157,8 @@ static int lex_symbol(const char **at, struct expr_token *token, struct err *err
         *at += len;
         return 0;
     }
+    if (**at == '\'')
+        return err_set(err, "texts stand in double quotes");
     return err_set(err, "nothing begins with this character");
 }
 

@@ -122,14 +122,19 @@ static const char *name_at(const struct listing *listing, size_t i)
 
 void expr_name_list(const struct listing *listing, char *out, size_t size)
 {
+    static const char more[] = ", ...";
     size_t used = 0;
+    bool is_cut = false;
     const char *name;
     *out = '\0';
     for (size_t i = 0; (name = name_at(listing, i)) != NULL; i++) {
-        if (!*name || used + strlen(name) + 3 > size)
-            continue;
-        used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
+        if (used + strlen(name) + sizeof ", " + sizeof more > size)
+            is_cut = true;
+        else if (*name)
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
     }
+    if (is_cut)
+        snprintf(out + used, size - used, "%s", more);
 }
 
 static const char intro[] =

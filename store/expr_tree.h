@@ -52,7 +52,7 @@ struct expr_name {
 int expr_name_find(const struct listing *listing, struct slice name, struct expr_name *found);
 /* Where the listing has attributes; -1 where it has none. */
 int expr_attrs_column(const struct listing *listing);
-/* Writes "a, b, c", as far as there is room. */
+/* Writes "a, b, c", as far as there is room, and dots where there is not. */
 void expr_name_list(const struct listing *listing, char *out, size_t size);
 
 /* What is compared. */

@@ -205,8 +205,8 @@ static int take_where(struct parsed_query *self, const char *value)
 }
 
 static const struct parameter parameters[] = {
-    {"from", take_from, "a time"},
-    {"to", take_to, "a time"},
+    {"from", take_from, "a time, as 2026-01-02T03:04:05Z or in nanoseconds"},
+    {"to", take_to, "a time, as 2026-01-02T03:04:05Z or in nanoseconds"},
     {"limit", take_limit, "1 to 200"},
     {"cursor", take_cursor, "a next_cursor of an earlier answer"},
     {"project", take_project, "the key's own project"},

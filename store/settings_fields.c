@@ -81,8 +81,9 @@ static int refuse_value(const struct reader *reader, const struct settings_field
     char found[SHOWN_MAX + 8], range[SETTINGS_RANGE_MAX], text[WORDS_MAX];
     write_found(field, node, found);
     settings_field_range(field, range);
-    snprintf(text, sizeof text, "%s is not %s%s%s", found, settings_value_words(field),
-             field->type == TYPE_CHOICE ? settings_field_words(field) : "", range);
+    snprintf(text, sizeof text, "%s is not %s%s%s%s", found, settings_value_words(field),
+             field->type == TYPE_CHOICE ? settings_field_words(field) : "", range,
+             field->type == TYPE_LIST && is_nothing(node) ? "; an empty one is written []" : "");
     return complain(reader, node->line, place, text);
 }
 

@@ -272,6 +272,7 @@ static void refusals_name_place_and_choice(void **state)
         {"name in (\"a\"", "at character 13: expected , or ), not the end"},
         {"name in ()", "at character 10: expected a text in double quotes, not )"},
         {"name = \"\xc3\xa9\" ;", "at character 12: nothing begins with this character"},
+        {"name = 'a'", "at character 8: texts stand in double quotes"},
         {"name = \"a", "at character 8: the text has no closing double quote"},
         {"name = \"a\\n\"", "at character 8: a backslash in a text stands before a double quote or "
                             "a backslash"},
@@ -313,6 +314,16 @@ static void refusals_name_place_and_choice(void **state)
         if (strncmp(err.text, rows[i].reason, strlen(rows[i].reason)) != 0)
             fail_msg("%s: \"%s\", not \"%s\"", rows[i].text, err.text, rows[i].reason);
     }
+}
+
+static void names_that_are_not_shown_are_hinted_at(void **state)
+{
+    struct err err;
+    (void)state;
+    assert_null(expr_parse("any(errors = 1)", listing_row(LISTING_TRACES), &err));
+    assert_string_equal(err.text + strlen(err.text) - strlen(", ..."), ", ...");
+    assert_null(expr_parse("nam = 1", listing_row(LISTING_TRACES), &err));
+    assert_string_equal(err.text + strlen(err.text) - strlen(", duration"), ", duration");
 }
 
 static void only_traces_have_spans(void **state)
@@ -390,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(memory_and_sql_find_the_same, set_up, tear_down),
         cmocka_unit_test(refusals_name_place_and_choice),
+        cmocka_unit_test(names_that_are_not_shown_are_hinted_at),
         cmocka_unit_test(only_traces_have_spans),
         cmocka_unit_test(size_is_bounded),
         cmocka_unit_test_setup_teardown(largest_conditions_run, set_up, tear_down),

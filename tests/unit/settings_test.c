@@ -141,6 +141,8 @@ static void refusals(void **state)
         {"version: 1\nmonitors: []", "line 2: the section 'monitors' is not known to this version"},
         {"version: 1\nsampling: {}", "line 2: the section 'sampling' is not known to this version"},
         {"version: 1\nkeys: {}", "line 2: keys: a map is not a list"},
+        {"version: 1\nkeys:\n",
+         "line 2: keys: nothing is not a list; an empty one is written []"},
         {"version: 1\nkeys: [a]", "line 2: keys[0]: a map of fields is expected"},
         {"version: 1\n---\nversion: 1\n", "line 2: a second document begins"},
         {"version: &a 1", "line 1: anchors (&), aliases (*) and tags (!) are not taken"},
