@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Makes the files of secrets/ that are missing: keys of senders and readers, and Postgres's password.
-# Needs the image (docker-compose build); MCPD_IMAGE names another one.
+# Needs the image (docker build -t mcpd ..); MCPD_IMAGE names another one.
 set -eu
 cd "$(dirname "$0")"
 umask 077
