@@ -41,8 +41,8 @@ bool grant_scope_find(struct slice name, enum grant_scope *scope) MUST_USE;
 /* The slices point into item. A text that does not have the long form is a secret as a whole: it
  * sends to the default project, unless it says otherwise itself. */
 struct grant grant_parse(const char *item);
-/* Whether the item was likely meant to have the long form, as "shop/admin=SECRET", and has not. What
- * random texts end with, as the '=' of base64, is not that. */
+/* Whether the item was likely meant to have the long form, as "shop/admin=SECRET", and has not.
+ * What random texts end with, as the '=' of base64, is not that. */
 bool grant_is_doubtful(const char *item) MUST_USE;
 
 #endif
