@@ -81,8 +81,11 @@ static backend_conn_t *connect_store(backend_store_t *store, bool is_writer, str
 static int probe(backend_conn_t *conn, bool is_deep, struct err *err)
 {
     struct sqlite_call call;
-    if (sqlite_conn_in_place(conn, err) == -1)
+    if (sqlite_conn_in_place(conn, err) == -1) {
+        /* What a log that was removed holds goes into the data file as long as it is open. */
+        sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_FULL, NULL, NULL);
         return -1;
+    }
     if (is_deep)
         return sqlite_conn_run(conn, STATEMENT_PROBE_WRITE, err) == SQLITE_OK ? 0 : -1;
     if (sqlite_conn_prepare(conn, STATEMENT_PROBE, &call, err) == -1)

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "common/clock.h"
 
@@ -34,14 +35,26 @@ int sqlite_conn_error(backend_conn_t *self, const char *doing, struct err *err)
     return err_set(err, "%s: %s", doing, sqlite3_errmsg(self->db));
 }
 
+/* The log beside the data file holds what was committed last; it stays as long as it is in use. */
+static bool is_log_in_place(backend_conn_t *self)
+{
+    struct stat now;
+    bool is_there = stat(sqlite3_filename_wal(sqlite3_db_filename(self->db, "main")), &now) == 0;
+    if (self->log_inode == 0 && is_there)
+        self->log_inode = now.st_ino;
+    return self->log_inode == 0 || (is_there && now.st_ino == self->log_inode);
+}
+
 int sqlite_conn_in_place(backend_conn_t *self, struct err *err)
 {
     int has_moved = 0;
     sqlite3_file_control(self->db, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
-    if (!has_moved)
-        return 0;
-    return err_set(err, "the data file was removed or replaced while in use: put it back, or "
-                        "start anew");
+    if (has_moved)
+        return err_set(err, "the data file was removed or replaced while in use: put it back, or "
+                            "start anew");
+    if (!is_log_in_place(self))
+        return err_set(err, "the data file's -wal was removed while in use: start anew");
+    return 0;
 }
 
 static int is_late(void *arg)

@@ -7,6 +7,7 @@
 #define MCPD_STORE_SQLITE_CONN_H
 
 #include <sqlite3.h>
+#include <sys/types.h>
 
 #include "store/backend.h"
 #include "store/rollup.h"
@@ -27,14 +28,15 @@ struct backend_conn {
     sqlite3_stmt *statements[STATEMENT_COUNT]; /* prepared when first used */
     struct rollup rollup;                      /* of the transaction under way */
     uint64_t deadline_ms;                      /* of the reading under way; 0: none */
+    ino_t log_inode;                           /* of the write-ahead log; 0: not seen yet */
 };
 
 /* Opens the file, which exists, and changes nothing in it. Null with the reason. */
 backend_conn_t *sqlite_conn_new(const char *path, struct err *err) MUST_USE;
 /* Sets what holds for every connection to a store. -1 with the reason. */
 int sqlite_conn_set_up(backend_conn_t *self, bool is_writer, struct err *err) MUST_USE;
-/* Is the open file still the one that its path names? What is written to another one would be gone
- * with the process. 0, or -1 with the reason. */
+/* Are the open file and its log still those that their paths name? What is written to another one
+ * would be gone with the process. 0, or -1 with the reason. */
 int sqlite_conn_in_place(backend_conn_t *self, struct err *err) MUST_USE;
 void sqlite_conn_destroy(backend_conn_t **self_p);
 

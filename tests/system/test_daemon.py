@@ -653,6 +653,31 @@ def test_a_data_file_gone_from_under_the_daemon_is_503_until_it_is_back(site, ho
     assert daemon.store().count_spans() == 6
 
 
+def spans_in_the_file_alone(path):
+    """Without its log."""
+    file = sqlite3.connect(f"file:{path}?immutable=1", uri=True)
+    try:
+        return file.execute("select count(*) from spans").fetchone()[0]
+    finally:
+        file.close()
+
+
+def test_a_log_removed_beside_the_data_file_loses_nothing(site):
+    """What was answered lies in it: it is saved, and nothing more is taken."""
+    daemon, request = site.daemon(), otlp_request(1)
+    assert counts(send(daemon, request)) == (3, 0, 0)
+    for suffix in ("-wal", "-shm"):
+        os.unlink(f"{daemon.data}{suffix}")
+    assert send(daemon, otlp_request(2)).status == 503
+    wait_until(lambda: daemon.readyz()[0] == 503, 20, "not ready")
+    assert "-wal was removed" in daemon.log()
+    wait_until(lambda: spans_in_the_file_alone(daemon.data) == 3, 20, "saved")
+    daemon.kill9()
+    daemon.start()
+    assert counts(send(daemon, request)) == (0, 3, 0)
+    assert counts(send(daemon, otlp_request(2))) == (3, 0, 0)
+
+
 def test_full_disk_is_503_and_not_ready_until_there_is_room(site, small_disk):
     daemon = site.daemon(data=str(small_disk / "mcpd.db"))
     ballast = small_disk / "ballast"
