@@ -131,6 +131,18 @@ def test_a_frozen_server_is_not_ready_and_keeps_nobody_waiting_for_ever(site, se
     finish_and_check(load, daemon, database)
 
 
+def test_a_daemon_stops_in_time_though_its_store_is_frozen(site, server):
+    """Within the grace that supervisors are told to give."""
+    daemon = site.daemon(store=server.new_database().url).wait_ready()
+    load = Load(daemon.port, paced(endless(), 100), connections=8, retry=None).start()
+    wait_until(lambda: len(load.accepted) > 20, 60, "load")
+    server.pause()
+    wait_not_ready(daemon)
+    assert daemon.stop(40) == 0
+    load.stop_now()
+    server.resume()
+
+
 def test_a_frozen_way_to_the_server(site, postgres):
     """The network, not the server: both are alive, nothing moves."""
     with Link(postgres.server.port) as link:
