@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/options.h"
 #include "store/settings.h"
 
@@ -26,6 +27,16 @@ static void print_missing_variables(const char *path, const struct settings *set
     }
 }
 
+/* No mistake, but seldom meant. */
+static void print_expired_keys(const char *path, const struct settings *settings, FILE *errors)
+{
+    for (size_t i = 0; i < settings->keys_count; i++) {
+        const struct settings_key *key = &settings->keys[i];
+        if (key->expires_s > 0 && key->expires_s <= clock_wall_s())
+            fprintf(errors, "%s: note: keys[%zu].expires: %s has expired\n", path, i, key->name);
+    }
+}
+
 int settings_tool(int argc, char **argv, FILE *out, FILE *errors)
 {
     struct err err = {{0}};
@@ -39,6 +50,7 @@ int settings_tool(int argc, char **argv, FILE *out, FILE *errors)
         return EXIT_REFUSED;
     }
     print_missing_variables(argv[0], settings, errors);
+    print_expired_keys(argv[0], settings, errors);
     fprintf(out, "%s: in order, ", argv[0]);
     print_summary(settings, out);
     settings_release(&settings);

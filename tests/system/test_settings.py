@@ -56,6 +56,14 @@ def test_check_says_that_a_file_is_in_order(tmp_path):
                            f"sha256 {settings.digest(path)}\n")
 
 
+def test_check_tells_which_keys_have_expired(tmp_path):
+    path = settings.write(tmp_path / "mcpd.yaml", keys=[
+        key("a"), key("b", name="old", expires="2020-01-01"), key("c", expires="2199-01-01")])
+    done = run_once("check", path)
+    assert done.returncode == 0 and "in order, 3 key(s)" in done.stdout
+    assert done.stderr == f"{path}: note: keys[1].expires: old has expired\n"
+
+
 @pytest.mark.parametrize("text, reason", [
     ("version: 1\nkeys:\n- {name: a, scope: in, sha256: hunter2}\n",
      "line 3: keys[0].sha256: this is not 64 hex digits, the SHA-256 of the key"),
