@@ -116,8 +116,8 @@ class PgSides(Sides):
 
     def notes(self):
         name, writers, requests = self.way
-        return [f"the rival's fastest way: {name}, {writers} connections, {requests} requests in a "
-                f"transaction; COPY, which could not bear a duplicate: "
+        return [f"the same: the rival's fastest way was {name}, {writers} connections, {requests} "
+                f"requests in a transaction; COPY, which could not bear a duplicate: "
                 f"{statistics.median(self.copy):,.0f}/s"]
 
 
