@@ -229,6 +229,23 @@ static void end_job(writer_t *self, struct job *job, enum backend_status status)
         job_free(job);
 }
 
+/* Has the caller gone? Each of a group that is run again one by one may take long, and nobody was
+ * told what became of those whose callers did not wait. */
+static bool is_abandoned(writer_t *self, const struct job *job)
+{
+    pthread_mutex_lock(&self->lock);
+    bool is_it = job->state == JOB_ABANDONED;
+    pthread_mutex_unlock(&self->lock);
+    return is_it;
+}
+
+static enum backend_status write_alone(struct writer_thread *thread, struct job *job)
+{
+    if (is_abandoned(thread->writer, job))
+        return BACKEND_AWAY;
+    return write_requests(thread, &job->request, 1);
+}
+
 static void write_group(struct writer_thread *thread, struct job **group, size_t count)
 {
     struct backend_request *requests[GROUP_MAX_REQUESTS];
@@ -236,8 +253,7 @@ static void write_group(struct writer_thread *thread, struct job **group, size_t
         requests[i] = group[i]->request;
     enum backend_status status = write_requests(thread, requests, count);
     for (size_t i = 0; i < count; i++) {
-        enum backend_status own =
-            status == BACKEND_RERUN ? write_requests(thread, &requests[i], 1) : status;
+        enum backend_status own = status == BACKEND_RERUN ? write_alone(thread, group[i]) : status;
         end_job(thread->writer, group[i], own);
     }
 }

@@ -299,6 +299,33 @@ static void late_request_under_way_is_left_behind(void **state)
     release(self); /* the leak check of the sanitizer sees whether the thread freed it */
 }
 
+static void late_request_is_not_run_again(void **state)
+{
+    struct fixture *self = *state;
+    struct caller first;
+    struct caller bad;
+    struct caller late;
+    struct caller next;
+    hold(self);
+    start(self, &first, 1, FAR_MS);
+    assert_true(wait_for(&self->store.entered, clock_mono_ms() + FAR_MS));
+    start(self, &bad, BAD_KEY, FAR_MS);
+    start(self, &late, 2, 1000);
+    while (writer_waiting(self->writer) < 2 && clock_mono_ms() < late.deadline_ms)
+        sched_yield();
+    sem_post(&self->store.go); /* the first one; the other two are a group, which fails */
+    assert_true(wait_for(&self->store.entered, clock_mono_ms() + FAR_MS));
+    pthread_join(late.thread, NULL);
+    assert_int_equal(late.verdict, WRITER_TIMED_OUT);
+    release(self);
+    pthread_join(bad.thread, NULL);
+    assert_int_equal(bad.verdict, WRITER_STORED);
+    start(self, &next, 3, FAR_MS);
+    pthread_join(next.thread, NULL);
+    pthread_join(first.thread, NULL);
+    assert_int_equal(self->store.stored, 3);
+}
+
 static bool becomes_ready(struct fixture *self, bool is_ready)
 {
     uint64_t end_ms = clock_mono_ms() + FAR_MS;
@@ -357,6 +384,7 @@ int main(void)
         CASE(bad_request_harms_no_neighbour),
         CASE(late_request_in_the_queue_is_taken_back),
         CASE(late_request_under_way_is_left_behind),
+        CASE(late_request_is_not_run_again),
         CASE(away_store_is_not_ready_until_it_can_commit),
         CASE(silent_store_is_not_ready),
         CASE(full_sweep_is_followed_by_another),
