@@ -191,20 +191,29 @@ static int insert_round(backend_conn_t *conn, const char *sql, const struct row_
     return rc;
 }
 
-/* All of the list as rows that are not there yet. */
-static int copy_list(backend_conn_t *conn, const struct pg_items *list,
-                     const struct row_table *table, struct err *err)
+/* As many slices as one round has: a COPY is one statement, with the time that one has. *at is
+ * where the next one goes on. */
+static int copy_some(backend_conn_t *conn, const struct pg_items *list,
+                     const struct row_table *table, size_t *at, struct err *err)
 {
     struct pg_slice *slice = pg_slices(conn);
     pg_round_begin(conn);
     int rc = pg_copy_begin(conn, table, err);
-    for (size_t at = 0; rc == 0 && at < list->count;) {
-        fill_slice(slice, list, &at, pg_item_is_first);
+    for (size_t i = 0; rc == 0 && i < PG_SLICES && *at < list->count; i++) {
+        fill_slice(slice, list, at, pg_item_is_first);
         pg_round_begin(conn);
         rc = pg_copy_rows(conn, slice->rows, slice->count, err);
     }
-    if (rc == 0)
-        rc = pg_copy_end(conn, err);
+    return rc == 0 ? pg_copy_end(conn, err) : -1;
+}
+
+/* All of the list as rows that are not there yet. */
+static int copy_list(backend_conn_t *conn, const struct pg_items *list,
+                     const struct row_table *table, struct err *err)
+{
+    int rc = 0;
+    for (size_t at = 0; rc == 0 && at < list->count;)
+        rc = copy_some(conn, list, table, &at, err);
     if (rc == -1 && conn->fault == PG_TWICE)
         conn->copy_pause = COPY_PAUSE_GROUPS;
     for (size_t at = 0; rc == 0 && at < list->count; at++)

@@ -289,6 +289,20 @@ def test_a_daemon_cut_off_in_the_middle_does_not_keep_its_rows(site, postgres):
     assert postgres.query("select sum(spans) from traces") == [(3,)]
 
 
+def test_much_over_a_slow_way_is_taken(site, postgres):
+    """64 MB at 3 MB a second take longer than any one statement may: a group that never fits into
+    its time would be sent again for ever."""
+    with Link(postgres.server.port) as link:
+        daemon = site.daemon(store=postgres.url_at(link.port), request_timeout_seconds=300,
+                             max_body_bytes="96MiB").wait_ready()
+        assert counts(send(daemon, otlp_request(1))) == (3, 0, 0)
+        link.delay_s = 0.02
+        body = native([event(attrs={"text": "x" * 8000}) for _ in range(8000)])
+        reply = http.post(daemon.port, "/v1/ingest", body, timeout=300)
+        assert reply.status == 200 and counts(reply) == (8000, 0, 0), (reply, daemon.log())
+    assert PgStore(postgres).count_spans() == 8003
+
+
 def is_copying(database):
     return database.query("select count(*) from pg_stat_activity where datname = %s and state = "
                           "'active' and query like 'COPY%%'", database.name) != [(0,)]
