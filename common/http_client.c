@@ -53,16 +53,23 @@ static bool is_forbidden_v4(uint32_t address)
     return false;
 }
 
+static uint32_t v4_at(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
 static bool is_forbidden_v6(const struct in6_addr *address)
 {
+    static const uint8_t nat64[12] = {0x00, 0x64, 0xff, 0x9b}; /* 64:ff9b::/96 */
+    static const uint8_t six_to_four[2] = {0x20, 0x02};        /* 2002::/16 */
     static const struct in6_addr metadata = {
         {{0xfd, 0x00, 0x0e, 0xc2, [14] = 0x02, [15] = 0x54}}}; /* fd00:ec2::254 */
     const uint8_t *bytes = address->s6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(address) || IN6_IS_ADDR_V4COMPAT(address)) {
-        uint32_t low = (uint32_t)bytes[12] << 24 | (uint32_t)bytes[13] << 16 |
-                       (uint32_t)bytes[14] << 8 | bytes[15];
-        return is_forbidden_v4(low);
-    }
+    if (IN6_IS_ADDR_V4MAPPED(address) || IN6_IS_ADDR_V4COMPAT(address) ||
+        memcmp(bytes, nat64, sizeof nat64) == 0)
+        return is_forbidden_v4(v4_at(bytes + 12));
+    if (memcmp(bytes, six_to_four, sizeof six_to_four) == 0)
+        return is_forbidden_v4(v4_at(bytes + 2));
     return IN6_IS_ADDR_LINKLOCAL(address) || IN6_IS_ADDR_MULTICAST(address) ||
            memcmp(address, &metadata, sizeof metadata) == 0;
 }

@@ -182,12 +182,12 @@ static bool is_forbidden(const char *address)
 static void secrets_of_machines_are_out_of_reach(void **state)
 {
     static const char *const forbidden[] = {
-        "169.254.169.254", "169.254.0.1",      "100.100.100.200",        "192.0.0.192",
-        "224.0.0.1",       "fe80::1",          "::ffff:169.254.169.254", "fd00:ec2::254",
-        "ff02::1",         "::169.254.169.254"};
+        "169.254.169.254", "169.254.0.1",       "100.100.100.200",          "192.0.0.192",
+        "224.0.0.1",       "fe80::1",           "::ffff:169.254.169.254",   "fd00:ec2::254",
+        "ff02::1",         "::169.254.169.254", "64:ff9b::169.254.169.254", "2002:a9fe:a9fe::1"};
     static const char *const allowed[] = {
-        "127.0.0.1", "10.0.0.1", "169.253.255.255", "8.8.8.8",
-        "::1",       "fd00::1",  "2001:db8::1",     "::ffff:10.0.0.1"};
+        "127.0.0.1", "10.0.0.1",    "169.253.255.255", "8.8.8.8",           "::1",
+        "fd00::1",   "2001:db8::1", "::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "2002:a00:1::1"};
     (void)state;
     for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
         if (!is_forbidden(forbidden[i]))
