@@ -75,6 +75,16 @@ static int read_calendar(const char *text, int64_t numbers[6])
     return 0;
 }
 
+/* No 31st of a month that has none: timegm would take it for a day of the next. */
+static bool is_day(const int64_t numbers[6])
+{
+    struct tm tm = {.tm_year = (int)numbers[0] - 1900,
+                    .tm_mon = (int)numbers[1] - 1,
+                    .tm_mday = (int)numbers[2]};
+    timegm(&tm);
+    return tm.tm_mday == numbers[2];
+}
+
 static int calendar_time(const char *text, int64_t *ns)
 {
     enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND };
@@ -87,6 +97,8 @@ static int calendar_time(const char *text, int64_t *ns)
     for (size_t i = 0; i < 6; i++)
         if (numbers[i] < least[i] || numbers[i] > most[i])
             return -1;
+    if (!is_day(numbers))
+        return -1;
     const char *rest = text + strlen("2026-01-02T03:04:05");
     if (*rest == '.')
         fraction = fraction_ns(rest + 1, &rest);

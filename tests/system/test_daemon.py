@@ -536,6 +536,7 @@ def test_list_is_newest_first_with_cursor_and_filters(any_site):
     for query in ("limit=0", "limit=201", "limit=x", "status=maybe", "cursor=zz", "what=1",
                   "model=a&model=b", "model=%zz", "model=%00", "from=yesterday", "project=other",
                   "from=2001-13-01T00:00:00Z", "from=2001-+1-01T00:00:00Z", "session=",
+                  "from=2001-02-29T00:00:00Z", "to=2001-04-31T23:59:60Z",
                   "from=2001-01-01T00:00:00", "from=2001-01-01T00:00:00.Z", "from=-5"):
         reply = http.get(daemon.port, "/v1/traces?" + query)
         assert reply.status == 400, query

@@ -67,6 +67,9 @@ def test_check_tells_which_keys_have_expired(tmp_path):
 @pytest.mark.parametrize("text, reason", [
     ("version: 1\nkeys:\n- {name: a, scope: in, sha256: hunter2}\n",
      "line 3: keys[0].sha256: this is not 64 hex digits, the SHA-256 of the key"),
+    (f"version: 1\nkeys:\n- {{name: a, sha256: {'ab' * 32}, expires: 2027-02-31}}\n",
+     "line 3: keys[0].expires: '2027-02-31' is not a date or time such as 2027-01-01 or "
+     "2027-01-01T12:00:00Z"),
     ("version: 1\nmonitors: []\n", "line 2: the section 'monitors' is not known to this version"),
     ("version: 1\nkeyz: []\n", "line 2: 'keyz' is unknown; allowed are version, keys, projects, "
      "scorers, settle"),
@@ -74,7 +77,7 @@ def test_check_tells_which_keys_have_expired(tmp_path):
      "taken; a text that begins so needs quotes"),
     ("version: " + "[" * 100000, "line 1: more than 8 levels deep"),
     ("#" * (1024 * 1024 + 1), "is larger than 1048576 bytes"),
-], ids=["secret", "later section", "unknown section", "anchor", "depth", "size"])
+], ids=["secret", "date", "later section", "unknown section", "anchor", "depth", "size"])
 def test_check_names_the_line_and_what_is_allowed(tmp_path, text, reason):
     path = settings.write_text(tmp_path / "mcpd.yaml", text)
     done = run_once("check", path)
