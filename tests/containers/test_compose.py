@@ -72,6 +72,8 @@ def test_runs_healthy_without_root_capabilities_or_a_writable_image(topology, se
     assert "0" not in fields["Uid"].split() and "0" not in fields["Gid"].split()
     assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == 0
     assert fields["NoNewPrivs"] == "1"
+    volumes = [one for one in engine.inspect(container, ".Mounts") if one["Type"] == "volume"]
+    assert len(volumes) == (0 if service.startswith("daemon") else 1), volumes
     for folder in ("/", "/usr/local/bin", "/etc"):
         done = engine.docker("exec", "-u", "0", container, "sh", "-c",
                              f"touch {folder}/written 2>&1 || true")
