@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/log.h"
 #include "proto/codec.h"
 #include "proto/json_out.h"
 #include "store/daemon.h"
@@ -77,10 +78,14 @@ static void answer_end(struct answer *answer, int rc, const struct http_request 
         reply->content_type = "application/json";
         return;
     }
-    if (answer->out.is_full)
+    if (answer->out.is_full) {
         refuse(req, reply, REFUSAL_ANSWER_TOO_LARGE, "the answer would be too large");
-    else
-        refuse(req, reply, REFUSAL_READ_FAILED, err->text);
+    } else {
+        /* The reason names the database; that is for whoever runs it. */
+        log_at(LEVEL_WARN, "read.failed", NULL, LOG_TEXT("path", req->path),
+               LOG_TEXT("reason", err->text));
+        refuse(req, reply, REFUSAL_READ_FAILED, "the store could not be read now; try again");
+    }
     json_out_fini(&answer->out);
 }
 

@@ -122,7 +122,9 @@ def test_a_frozen_server_is_not_ready_and_keeps_nobody_waiting_for_ever(site, se
     assert http.get(daemon.port, "/healthz").status == 200
     meanwhile = Load(daemon.port, mixed(3), timeout=20).run()
     assert meanwhile.statuses() == {503: 3}
-    assert http.get(daemon.port, "/v1/traces", timeout=20).status == 503
+    reply = http.get(daemon.port, "/v1/traces", timeout=20)
+    assert reply.status == 503
+    assert database.name.encode() not in reply.body and database.name in daemon.log()
     server.resume()
     daemon.wait_ready(60)
     accepted = len(load.accepted)
