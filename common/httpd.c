@@ -31,8 +31,10 @@
 /* On a full machine what takes work in gives way to what carries it off, or a backlog never ends;
  * the few actors then also make fuller batches. See
  * docs/decisions/doors-give-way.md. */
-#define WORKER_NICE   5
-#define WORKER_THREAD 1 /* what the library's init_thread calls them */
+#define WORKER_NICE           5
+#define WORKER_WAIT_MIN_MS    2000
+#define WORKER_WAIT_SPREAD_MS 4000
+#define WORKER_THREAD         1 /* what the library's init_thread calls them */
 
 /* The library gives its workers 100 KiB of stack, less than its own error path and decoders behind
  * a handler need. Its call resolves to this definition, which raises what is asked for. */
@@ -43,13 +45,41 @@ int pthread_attr_setstacksize(pthread_attr_t *attr, size_t size)
     return real(attr, size < STACK_MIN_BYTES ? STACK_MIN_BYTES : size);
 }
 
+/* Idle workers wait in the library for pthread_cond_signal, and glibc 2.36 can lose a wake-up
+ * (sourceware bug 25847): then an accepted connection lies there until the next one comes. So they
+ * wake up by themselves now and then, which a condition's waiters must expect anyway. All of them
+ * together, each after a time of its own, look often. */
+static _Thread_local bool is_worker;
+
+static int wait_a_while(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+    double wait_ms = WORKER_WAIT_MIN_MS + clock_random_unit() * WORKER_WAIT_SPREAD_MS;
+    uint64_t until_ms = clock_mono_ms() + (uint64_t)wait_ms;
+    const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
+                                   .tv_nsec = (long)(until_ms % 1000) * 1000000};
+    int rc = pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &until);
+    return rc == ETIMEDOUT ? 0 : rc;
+}
+
+int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+    int (*real)(pthread_cond_t *, pthread_mutex_t *);
+    if (is_worker)
+        return wait_a_while(cond, mutex);
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_cond_wait");
+    return real(cond, mutex);
+}
+
 /* --- threads and connections --- */
 
 static void *on_thread_start(const struct mg_context *context, int type)
 {
     httpd_t *door = mg_get_user_data(context);
-    if (type == WORKER_THREAD) /* best effort: without it the door is as important as the rest */
+    if (type == WORKER_THREAD) {
+        /* Best effort: without it the door is as important as the rest. */
         (void)setpriority(PRIO_PROCESS, (id_t)gettid(), WORKER_NICE);
+        is_worker = true;
+    }
     struct worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         abort();

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The relay's door towards senders: keys, limits, slow and broken senders, answers, the end."""
 import json
+import os
+import pathlib
+import re
 import signal
 import subprocess
 import threading
@@ -525,3 +528,23 @@ def test_many_connections_at_once(site):
     with ThreadPoolExecutor(300) as pool:
         assert all(s == [202] * 5 for s in pool.map(work, range(300)))
     assert accepted(relay) == 1500
+
+
+def idle_workers(process):
+    """{thread: how often it waited} of the door's workers, which give way to the other threads."""
+    result = {}
+    for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+        nice = int((task / "stat").read_text().rsplit(")", 1)[1].split()[16])
+        if nice > os.nice(0):
+            waits = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (task / "status").read_text(), re.M)
+            result[task.name] = int(waits[1])
+    return result
+
+
+def test_idle_workers_look_for_connections_by_themselves(site):
+    """The wake-up that tells one of them of a connection can be lost in the C library."""
+    relay = site.relay(upstream=[NOWHERE], threads=16)
+    before = idle_workers(relay)
+    assert len(before) == 16
+    wait_until(lambda: all(n > before[task] for task, n in idle_workers(relay).items()), 30,
+               "each has looked")
