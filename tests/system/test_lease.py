@@ -206,8 +206,9 @@ def frozen_after_a_renewal(site, postgres, link, passes):
     daemon, fence = lone.leader()
     lone.lease.wait_writes(fence)
     lone.lease.renewed()
-    link.freeze()
     since = time.monotonic()
+    time.sleep(0.3)  # the answer is to be through the link as well
+    link.freeze()
     return lone, daemon, fence, since + passes * LONG_S
 
 
