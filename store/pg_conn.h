@@ -102,13 +102,18 @@ void pg_bind_text(struct pg_params *params, const char *text);
 void pg_bind_bytes(struct pg_params *params, const void *bytes, size_t len);
 void pg_bind_value(struct pg_params *params, const struct list_value *value);
 
+/* How every transaction of ours begins, whatever the database's own settings are. */
+#define PG_BEGIN "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
 /* Adds a statement to the round. A failure shows when the round is taken. params may be null. */
 void pg_queue(backend_conn_t *self, const char *sql, const struct pg_params *params);
 /* Ends the round and takes its results, one for each of the count statements queued; the caller
  * clears them (PQclear). -1 where one failed, with its fault and reason: then the caller has none
  * to clear, and an open transaction is only good for pg_rollback. */
 int pg_round(backend_conn_t *self, PGresult **results, size_t count, struct err *err) MUST_USE;
-/* The same for results that nobody wants. */
+/* Clears them all. */
+void pg_clear(PGresult **results, size_t count);
+/* The same round for results that nobody wants. */
 int pg_round_done(backend_conn_t *self, struct err *err) MUST_USE;
 /* A round in which the rows of the wanted-th statement (from 0) go to the sink one by one, so that
  * a large result is never held whole. */

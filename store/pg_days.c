@@ -70,7 +70,7 @@ static int make(backend_conn_t *conn, enum pg_family family, const int64_t *days
 {
     uint64_t deadline_ms = conn->deadline_ms;
     conn->deadline_ms = clock_mono_ms() + MAKE_LIMIT_MS;
-    pg_queue(conn, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", NULL);
+    pg_queue(conn, PG_BEGIN, NULL);
     for (size_t i = 0; i < count; i++) {
         struct pg_params params = {0};
         pg_bind_text(&params, families[family]);
@@ -163,7 +163,7 @@ static int drop_of(backend_conn_t *conn, enum pg_family family, int64_t before_d
     pg_bind_int(&day, before_day);
     pg_bind_int(&rows, before_day);
     pg_bind_int(&rows, max_rows);
-    pg_queue(conn, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", NULL);
+    pg_queue(conn, PG_BEGIN, NULL);
     /* Writers that queue up behind this one wait as long as it does. */
     pg_queue(conn, "SET LOCAL lock_timeout = '100ms'", NULL);
     pg_queue(conn, "SELECT mcpd_drop_day($1, $2)", &day);
@@ -174,8 +174,7 @@ static int drop_of(backend_conn_t *conn, enum pg_family family, int64_t before_d
         return conn->fault == PG_LOCKED ? 0 : -1; /* another time */
     }
     int removed = (int)pg_int(results[2], 0, 0) + (int)strtol(PQcmdTuples(results[3]), NULL, 10);
-    for (size_t i = 0; i < 5; i++)
-        PQclear(results[i]);
+    pg_clear(results, 5);
     return removed;
 }
 

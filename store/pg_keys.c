@@ -55,8 +55,7 @@ static int64_t ask_project(backend_conn_t *conn, const char *name, struct err *e
     if (pg_round(conn, results, 2, err) == -1)
         return -1;
     int64_t id = PQntuples(results[1]) == 1 ? pg_int(results[1], 0, 0) : -1;
-    PQclear(results[0]);
-    PQclear(results[1]);
+    pg_clear(results, 2);
     if (id == -1) {
         conn->fault = PG_DEADLOCK; /* another daemon is giving it its number right now */
         err_set(err, "%s: the project is not visible yet", conn->store->target.label);
@@ -189,8 +188,7 @@ int pg_keys_take(backend_conn_t *conn, struct pg_group *group, struct err *err)
     if (pg_round(conn, results, count, err) == -1)
         return -1;
     mark_taken(group, results[count - 1]);
-    for (size_t i = 0; i < count; i++)
-        PQclear(results[i]);
+    pg_clear(results, count);
     return settle_known(conn, group, err);
 }
 

@@ -55,7 +55,7 @@ static void queue_begin(backend_conn_t *conn, uint64_t limit_ms)
     char limit[24];
     snprintf(limit, sizeof limit, "%llu", (unsigned long long)(limit_ms > 0 ? limit_ms : 1));
     pg_bind_text(&params, limit);
-    pg_queue(conn, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", NULL);
+    pg_queue(conn, PG_BEGIN, NULL);
     pg_queue(conn,
              "SELECT set_config('idle_in_transaction_session_timeout', $1, true),"
              " set_config('lock_timeout', $1, true), set_config('statement_timeout', $1, true)",
@@ -95,8 +95,7 @@ static enum backend_status run_call(backend_conn_t *conn, const char *sql,
         row->left_ms = (uint64_t)pg_int(results[CALL_ITSELF], 0, 2);
         row->server = pg_int(results[CALL_ITSELF], 0, 3);
     }
-    for (size_t i = 0; i < STATEMENTS; i++)
-        PQclear(results[i]);
+    pg_clear(results, STATEMENTS);
     return status;
 }
 
@@ -136,8 +135,7 @@ enum backend_status pg_fenced_begin(backend_conn_t *conn, const struct lease_cla
         return BACKEND_AWAY;
     }
     bool is_held = PQntuples(results[CHECK]) > 0;
-    for (size_t i = 0; i < STATEMENTS; i++)
-        PQclear(results[i]);
+    pg_clear(results, STATEMENTS);
     if (is_held)
         return BACKEND_OK;
     pg_rollback(conn);
@@ -224,7 +222,6 @@ int pg_replica_seen(backend_conn_t *conn, const struct replica *replica, int *co
     if (pg_round(conn, results, STATEMENTS, err) == -1)
         return -1;
     *configs = (int)pg_int(results[CONFIGS], 0, 0);
-    for (size_t i = 0; i < STATEMENTS; i++)
-        PQclear(results[i]);
+    pg_clear(results, STATEMENTS);
     return 0;
 }

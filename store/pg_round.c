@@ -88,7 +88,7 @@ static PGresult *take_statement(backend_conn_t *self, struct err *err)
     return result;
 }
 
-static void clear_all(PGresult **results, size_t count)
+void pg_clear(PGresult **results, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         PQclear(results[i]);
@@ -105,7 +105,7 @@ int pg_round(backend_conn_t *self, PGresult **results, size_t count, struct err 
         taken++;
     if (self->pg && finish_round(self, err) == 0 && taken == count)
         return 0;
-    clear_all(results, taken);
+    pg_clear(results, taken);
     return -1;
 }
 

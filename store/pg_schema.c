@@ -60,7 +60,7 @@ static int migrate_locked(backend_conn_t *conn, struct err *err)
 {
     struct pg_params params = {0};
     int64_t version;
-    pg_queue(conn, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", NULL);
+    pg_queue(conn, PG_BEGIN, NULL);
     pg_queue(conn, "SELECT pg_advisory_xact_lock(hashtext('mcpd.schema'))", NULL);
     if (pg_round_done(conn, err) == -1 || read_version(conn, &version, err) == -1)
         return -1;

@@ -32,7 +32,6 @@
     " set_config('synchronous_commit', CASE current_setting('synchronous_commit')" \
     " WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"
 
-static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 static const char settings_of_group[] = BEGIN_SETTINGS("200ms");
 static const char settings_alone[] = BEGIN_SETTINGS("5s");
 
@@ -161,7 +160,7 @@ static int commit(backend_conn_t *conn, struct err *err)
 static int write_group(backend_conn_t *conn, struct pg_group *group, struct err *err)
 {
     pg_round_begin(conn);
-    pg_queue(conn, begin, NULL);
+    pg_queue(conn, PG_BEGIN, NULL);
     pg_queue(conn, group->count > 1 ? settings_of_group : settings_alone, NULL);
     if (pg_keys_take(conn, group, err) == -1)
         return -1;
@@ -281,7 +280,7 @@ static int try_part(struct blame *self, size_t from, size_t to, struct err *err)
         pg_group_init(&group, requests, &project, 1);
         group.left_out = others;
         group.keys[0].state = PG_KEY_NEW;
-        pg_queue(self->conn, begin, NULL);
+        pg_queue(self->conn, PG_BEGIN, NULL);
         pg_queue(self->conn, settings_alone, NULL);
         rc = pg_round_done(self->conn, err);
         pg_group_list(&group);
