@@ -62,6 +62,9 @@ int options_find_word(int argc, char **argv);
 /* The rules across fields, for the role; called by options_parse. */
 int options_check(const struct options *self, enum role_bits role, struct err *err) MUST_USE;
 
+/* Whether a store is named by a Postgres URL; else by the path of a file. */
+bool options_is_postgres_url(const char *text);
+
 /* Whether others than this machine can reach the door and nothing among the options says who may.
  */
 bool options_need_keys(const struct options *self);

@@ -86,7 +86,7 @@ static int check_keys(const struct text_list *keys, struct err *err)
     return 0;
 }
 
-static bool is_postgres_url(const char *text)
+bool options_is_postgres_url(const char *text)
 {
     return strncmp(text, "postgres://", 11) == 0 || strncmp(text, "postgresql://", 13) == 0;
 }
@@ -94,7 +94,7 @@ static bool is_postgres_url(const char *text)
 /* Never shows the value, which may hold a password. */
 static int check_store(const char *given, struct err *err)
 {
-    if (!*given || is_postgres_url(given))
+    if (!*given || options_is_postgres_url(given))
         return 0;
     return err_set(err,
                    "--store: this is no postgres://USER:PASSWORD@HOST:PORT/DATABASE; an SQLite "
@@ -104,7 +104,7 @@ static int check_store(const char *given, struct err *err)
 static int check_runs(const char *given, struct err *err)
 {
     bool is_word = strcmp(given, "embedded") == 0 || strcmp(given, "off") == 0;
-    if (!*given || is_postgres_url(given) || is_word)
+    if (!*given || options_is_postgres_url(given) || is_word)
         return 0;
     return err_set(err, "--runs-data: embedded, a postgres:// URL or off is wanted");
 }

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "store/opened_store.h"
 
-#include <string.h>
-
+#include "common/options.h"
 #include "store/backend_pg.h"
 #include "store/backend_sqlite.h"
 
-bool opened_store_is_postgres(const char *where)
-{
-    return strstr(where, "://") != NULL;
-}
-
 int opened_store_open(struct opened_store *self, const char *where, struct err *err)
 {
-    self->backend = opened_store_is_postgres(where) ? &backend_pg : &backend_sqlite;
+    self->backend = options_is_postgres_url(where) ? &backend_pg : &backend_sqlite;
     self->store = self->backend->open(where, err);
     if (!self->store)
         return -1;

@@ -25,7 +25,4 @@ void opened_store_close(struct opened_store *self);
 /* One that is not open counts as ready. Any thread. */
 bool opened_store_is_ready(const struct opened_store *self, uint64_t now_ms);
 
-/* A Postgres URL? */
-bool opened_store_is_postgres(const char *where);
-
 #endif

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/options.h"
+
 static const char bad_url[] =
     "--store: this is no postgres://USER:PASSWORD@HOST:PORT/DATABASE (special characters of the "
     "password are written as %%XX, @ as %%40; behind ? stand parameters of libpq, as sslmode)";
@@ -53,17 +55,11 @@ static void add(struct pg_target *self, size_t *count, const char *keyword, cons
     (*count)++;
 }
 
-static bool is_url(const char *url)
-{
-    return strncmp(url, "postgres://", strlen("postgres://")) == 0 ||
-           strncmp(url, "postgresql://", strlen("postgresql://")) == 0;
-}
-
 int pg_target_init(struct pg_target *self, const char *url, struct err *err)
 {
     size_t count = 0;
     *self = (struct pg_target){0};
-    PQconninfoOption *options = is_url(url) ? PQconninfoParse(url, NULL) : NULL;
+    PQconninfoOption *options = options_is_postgres_url(url) ? PQconninfoParse(url, NULL) : NULL;
     self->parsed = options;
     if (!options || !is_host(find(options, "host")) || !is_host(find(options, "hostaddr")) ||
         !is_port(find(options, "port"))) {
