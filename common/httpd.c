@@ -27,14 +27,14 @@
 #define REFUSE_PERCENT      95
 #define LAST_WRITES_MS      200
 #define IDLE_POLL_MS        2
+#define WORKER_THREAD       1 /* what the library's init_thread calls a worker */
 
 /* On a full machine what takes work in gives way to what carries it off, or a backlog never ends;
- * the few actors then also make fuller batches. See
- * docs/decisions/doors-give-way.md. */
-#define WORKER_NICE           5
+ * the few actors then also make fuller batches. See docs/decisions/doors-give-way.md. */
+#define WORKER_NICE 5
+
 #define WORKER_WAIT_MIN_MS    2000
 #define WORKER_WAIT_SPREAD_MS 4000
-#define WORKER_THREAD         1 /* what the library's init_thread calls them */
 
 /* The library gives its workers 100 KiB of stack, less than its own error path and decoders behind
  * a handler need. Its call resolves to this definition, which raises what is asked for. */

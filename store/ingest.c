@@ -15,11 +15,10 @@
 #include "proto/otlp_reply.h"
 #include "store/ingest_reply.h"
 #include "store/refusal.h"
+#include "store/rows.h"
 
 /* How long a key is kept that the daemon made itself: only a resend of the same bytes has it. */
 #define DERIVED_KEY_TTL_S 3600
-
-#define DAY_NS 86400000000000ull
 
 static const char otlp_types[] = "this path takes application/x-protobuf and application/json";
 static const char *const door_types[DOOR_COUNT] = {
