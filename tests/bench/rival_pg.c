@@ -40,16 +40,6 @@
 enum way { WAY_UNNEST, WAY_VALUES, WAY_COPY };
 static const char *const ways[] = {"unnest", "values", "copy"};
 
-enum meaning { SAME, TRACE_ID, SPAN_ID, TIME, KEY };
-
-static const struct {
-    const char *column;
-    enum meaning meaning;
-} meanings[] = {
-    {"trace_id", TRACE_ID}, {"span_id", SPAN_ID}, {"parent_id", SPAN_ID},
-    {"start_ns", TIME},     {"end_ns", TIME},     {"key", KEY},
-};
-
 struct column {
     char name[64];
     char type[64];
@@ -181,9 +171,7 @@ static void read_columns(PGconn *connection, struct table *self)
         struct column *column = &self->columns[self->column_count++];
         snprintf(column->name, sizeof column->name, "%s", PQgetvalue(rows, i, 0));
         snprintf(column->type, sizeof column->type, "%s", PQgetvalue(rows, i, 1));
-        for (size_t m = 0; m < sizeof meanings / sizeof *meanings; m++)
-            if (strcmp(meanings[m].column, column->name) == 0)
-                column->meaning = meanings[m].meaning;
+        column->meaning = meaning_of(column->name);
     }
     PQclear(rows);
 }

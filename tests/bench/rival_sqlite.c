@@ -24,16 +24,6 @@
 #define COLUMNS_MAX     48
 #define WARM_UP_SECONDS 1.0
 
-enum meaning { SAME, TRACE_ID, SPAN_ID, TIME, KEY };
-
-static const struct {
-    const char *column;
-    enum meaning meaning;
-} meanings[] = {
-    {"trace_id", TRACE_ID}, {"span_id", SPAN_ID}, {"parent_id", SPAN_ID},
-    {"start_ns", TIME},     {"end_ns", TIME},     {"key", KEY},
-};
-
 struct cell {
     sqlite3_value *value; /* as stored */
     enum meaning meaning; /* what changes in it */
@@ -104,9 +94,7 @@ static struct cell cell_of(const char *column, sqlite3_value *value)
     struct cell cell = {.value = sqlite3_value_dup(value)};
     if (sqlite3_value_type(value) == SQLITE_NULL)
         return cell;
-    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
-        if (strcmp(meanings[i].column, column) == 0)
-            cell.meaning = meanings[i].meaning;
+    cell.meaning = meaning_of(column);
     if (cell.meaning == TRACE_ID)
         cell.number = span_numbers_trace(&numbers, sqlite3_value_blob(value));
     if (cell.meaning == SPAN_ID)

@@ -8,6 +8,21 @@
 
 #define IDS_PER_REQUEST (1 << 16)
 
+enum meaning meaning_of(const char *column)
+{
+    static const struct {
+        const char *column;
+        enum meaning meaning;
+    } meanings[] = {
+        {"trace_id", TRACE_ID}, {"span_id", SPAN_ID}, {"parent_id", SPAN_ID},
+        {"start_ns", TIME},     {"end_ns", TIME},     {"key", KEY},
+    };
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (strcmp(meanings[i].column, column) == 0)
+            return meanings[i].meaning;
+    return SAME;
+}
+
 static size_t find(const uint8_t *ids, size_t count, size_t len, const void *id)
 {
     for (size_t i = 0; i < count; i++)

@@ -11,6 +11,10 @@
 
 #define SPANS_MAX 10000 /* of one request */
 
+/* What a column holds that differs from request to request. */
+enum meaning { SAME, TRACE_ID, SPAN_ID, TIME, KEY };
+enum meaning meaning_of(const char *column);
+
 /* The ids of a request's spans, as numbers within the request. */
 struct span_numbers {
     size_t count;
